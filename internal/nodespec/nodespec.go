@@ -42,9 +42,10 @@ type Node struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// HostnameOverride is passed to the kubelet where the Node's name is not the machine's host name.
 	HostnameOverride bool `json:"hostnameOverride,omitempty"`
-	// Labels and Taints are those that the kubelet registers the Node with. Taints are KEY=VALUE:EFFECT.
+	// Labels and Taints are those that the kubelet registers the Node with. Taints are KEY=VALUE:EFFECT; absent means
+	// os=Windows:NoSchedule, an empty list none.
 	Labels map[string]string `json:"labels,omitempty"`
-	Taints []string          `json:"taints,omitempty"`
+	Taints []string          `json:"taints"`
 }
 
 // Cluster identifies the cluster, so that a machine that belongs to another one is noticed.
