@@ -146,6 +146,8 @@ type Apply struct {
 	// ServingCertificate is true where the kubelet already has a valid serving certificate.
 	ServingCertificate bool `json:"servingCertificate"`
 	RebootNeeded       bool `json:"rebootNeeded,omitempty"`
+	// Warnings say what could not be done and did not matter enough to fail.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Status is printed by `wmcb status`; it changes nothing.

@@ -60,6 +60,7 @@ const (
 	NodeNotReady         Code = "node_not_ready"
 	StateUnreadable      Code = "state_unreadable"
 	ApplyFailed          Code = "apply_failed"
+	NodeBusy             Code = "node_busy"
 	DrainBlocked         Code = "drain_blocked"
 	Timeout              Code = "timeout"
 	Interrupted          Code = "interrupted"
@@ -134,6 +135,7 @@ var Table = []Entry{
 	{NodeNotReady, "join", "the node is registered but not Ready", "See the condition's message."},
 	{StateUnreadable, "host", "wmcb's state was written by a newer release or is damaged", "Use the newer release, or remove the node and join it again."},
 	{ApplyFailed, "host", "a step of apply failed and was undone", "See the step's message."},
+	{NodeBusy, "host", "another wmcb is changing the machine", "Wait for it to end, then run it again."},
 	{DrainBlocked, "cluster", "pods could not be evicted", "See the pods that the message names."},
 	{Timeout, "any", "it took longer than allowed", "Raise the time limit that the message names, or find out what is slow."},
 	{Interrupted, "any", "it was interrupted", "Run it again; it goes on where it stopped."},
