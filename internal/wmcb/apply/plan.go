@@ -1,0 +1,299 @@
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"wsu.windows/internal/ignition"
+	"wsu.windows/internal/kubeconfig"
+	"wsu.windows/internal/kubeletconfig"
+	"wsu.windows/internal/nodereport"
+	"wsu.windows/internal/nodespec"
+	"wsu.windows/internal/reason"
+	"wsu.windows/internal/transaction"
+	"wsu.windows/internal/wmcb/state"
+)
+
+// builder makes the list of steps of one specification on one machine.
+type builder struct {
+	spec   *nodespec.NodeSpec
+	host   Host
+	layout layout
+	// before is the state that was found, or nil.
+	before *state.State
+	// worker is nil in a dry run that has no Ignition yet.
+	worker *ignition.Worker
+	nodeIP string
+	enroll func(ctx context.Context) (nodereport.Enroll, error)
+	// logOffset is where the kubelet's log ended before it was started.
+	logOffset int64
+}
+
+// newBuilder reads what the steps are made of. mayLack is for a dry run: content that was not transferred is no error.
+func newBuilder(ctx context.Context, options Options, before *state.State, mayLack bool) (*builder, error) {
+	b := &builder{spec: options.Spec, host: options.Host, layout: layoutOf(options.Spec), before: before}
+	worker, err := b.readIgnition()
+	if err != nil && !(mayLack && reason.Is(err, reason.FileMissing)) {
+		return nil, err
+	}
+	b.worker = worker
+	if b.nodeIP, err = b.chooseNodeIP(ctx); err != nil {
+		return nil, err
+	}
+	b.enroll = func(ctx context.Context) (nodereport.Enroll, error) {
+		return options.Enroll(ctx, options.Spec, options.EnrollWait)
+	}
+	return b, nil
+}
+
+func (b *builder) readIgnition() (*ignition.Worker, error) {
+	path, object := b.spec.Bootstrap.IgnitionFile, b.spec.Bootstrap.IgnitionFile
+	if digest := b.spec.Bootstrap.IgnitionSHA256; digest != "" {
+		path, object = filepath.Join(b.layout.store, digest), "Ignition "+digest
+	}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, reason.New(reason.FileMissing, object, "it is not on this machine", "")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", object, err)
+	}
+	sum := sha256.Sum256(raw)
+	if digest := b.spec.Bootstrap.IgnitionSHA256; digest != "" && hex.EncodeToString(sum[:]) != digest {
+		return nil, reason.New(reason.FileMissing, object, "its content in the store is damaged: the SHA-256 is "+hex.EncodeToString(sum[:]),
+			"Transfer the release's files again.")
+	}
+	return ignition.Parse(raw)
+}
+
+// chooseNodeIP keeps the address that the node registered with as long as the routing table does not say another one.
+func (b *builder) chooseNodeIP(ctx context.Context) (string, error) {
+	if len(b.spec.Node.Addresses) > 0 {
+		return b.spec.Node.Addresses[0], nil
+	}
+	recorded := ""
+	if b.before != nil && b.before.Current != nil {
+		recorded = b.before.Current.NodeIP
+	}
+	if b.worker == nil {
+		return recorded, nil
+	}
+	address, err := b.host.NodeIP(ctx, b.worker.APIServer)
+	if err == nil {
+		return address, nil
+	}
+	if recorded != "" {
+		return recorded, nil
+	}
+	return "", reason.Wrap(reason.NetworkUnsuitable, "node "+b.spec.Node.Name, err, "")
+}
+
+// contents are the files that the specification and the Ignition give.
+type contents struct {
+	bootstrap, kubeletCA, cloudConfig, kubeletConfig []byte
+	cloudConfigPath                                  string
+	command                                          []string
+}
+
+func (b *builder) contents() (contents, error) {
+	var c contents
+	worker := b.worker
+	if worker == nil {
+		worker = &ignition.Worker{}
+	}
+	c.bootstrap, c.kubeletCA = worker.BootstrapKubeconfig, worker.KubeletCA
+	if len(worker.CloudConfig) > 0 && kubeletconfig.KnowsCloudConfig(b.spec.Kubelet.Version) {
+		c.cloudConfig = worker.CloudConfig
+		c.cloudConfigPath = filepath.Join(b.layout.release, kubeletconfig.CloudConfigName(worker.CloudConfigPath))
+	}
+	var err error
+	c.kubeletConfig, err = kubeletconfig.Config(kubeletconfig.Input{
+		Version: b.spec.Kubelet.Version, Linux: worker.KubeletConfig, ClientCAFile: b.layout.kubeletCA,
+		Endpoint: b.spec.Runtime.Endpoint, Network: b.spec.Network, Taints: b.spec.Node.Taints, Override: b.spec.Kubelet.Config,
+	})
+	if err != nil {
+		return c, reason.Wrap(reason.SpecInvalid, "kubelet configuration", err, "")
+	}
+	if c.command, err = b.command(c.cloudConfigPath, worker.KubeletFlags); err != nil {
+		return c, reason.Wrap(reason.SpecInvalid, "kubelet command line", err, "")
+	}
+	return c, nil
+}
+
+func (b *builder) command(cloudConfig string, linuxFlags map[string]string) ([]string, error) {
+	args, err := kubeletconfig.Args(kubeletconfig.Command{
+		Spec: b.spec, LinuxFlags: linuxFlags, NodeIP: b.nodeIP, Program: b.layout.kubelet, Config: b.layout.kubeletConfig,
+		Kubeconfig: b.layout.kubeconfig, BootstrapKubeconfig: b.layout.bootstrap, CertDir: b.layout.pki, RootDir: b.layout.kubeletData,
+		CloudConfig: cloudConfig,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range b.spec.Files {
+		if f.Name == filepath.Base(b.layout.logRunner) {
+			version := f.Version
+			if version == "" {
+				version = b.spec.Kubelet.Version
+			}
+			return kubeletconfig.LogRunner(b.layout.logRunner, version, b.layout.kubeletLog, args)
+		}
+	}
+	return args, nil
+}
+
+// steps is the list: what the running kubelet does not see first, then the stop, then what it reads, then the start.
+func (b *builder) steps() ([]transaction.Step, error) {
+	c, err := b.contents()
+	if err != nil {
+		return nil, err
+	}
+	l := b.layout
+	var steps []transaction.Step
+	for _, folder := range folders(b.spec) {
+		steps = append(steps, folderStep(folder.path, folder.protected))
+	}
+	steps = append(steps, purgeStep(l, b.before == nil || b.before.Current == nil))
+	var held []transaction.Step // files of a release that is running already
+	for _, f := range b.spec.Files {
+		if f.Name == "wmcb.exe" {
+			continue // the transfer puts it into the install folder; it is not part of what a release folder runs
+		}
+		if b.before != nil && b.before.Current != nil && b.before.Current.Release == b.spec.Release {
+			held = append(held, releaseFile(l, f))
+			continue
+		}
+		steps = append(steps, releaseFile(l, f))
+	}
+	unknown := b.worker == nil
+	small := func(f file) { f.unknown = unknown; steps = append(steps, f.step(l.install)) }
+	small(file{name: "bootstrap-kubeconfig", action: "Write " + l.bootstrap, path: l.bootstrap, content: c.bootstrap, secret: true})
+	small(file{name: "kubelet-ca", action: "Write " + l.kubeletCA, path: l.kubeletCA, content: c.kubeletCA})
+	steps = append(steps, b.certificateStep(), b.firewallStep(), b.stopStep())
+	steps = append(steps, held...)
+	if c.cloudConfigPath != "" {
+		small(file{name: "cloud-config", action: "Write " + c.cloudConfigPath, path: c.cloudConfigPath, content: c.cloudConfig, secret: true, restart: true})
+	}
+	small(file{name: "kubelet-config", action: "Write " + l.kubeletConfig, path: l.kubeletConfig, content: c.kubeletConfig, yaml: true, restart: true})
+	return append(steps, b.serviceStep(kubeletService(b.spec, c.command)), b.startStep(c.kubeletConfig), b.recordStep()), nil
+}
+
+type folder struct {
+	path      string
+	protected bool
+}
+
+// folders are in the order in which they are made. The kubelet's data inherit their access rights: pods that run as ContainerUser
+// read their volumes there; its keys do not.
+func folders(spec *nodespec.NodeSpec) []folder {
+	l := layoutOf(spec)
+	var list []folder
+	for _, parent := range append(parents(l.kubeletData), parents(l.logs)...) {
+		list = append(list, folder{parent, false})
+	}
+	return append(list, folder{l.install, true}, folder{l.releases, true}, folder{l.release, true}, folder{l.kubeletData, false},
+		folder{l.pki, true}, folder{l.logs, true})
+}
+
+// parents gives the folders above path, the highest first, without the root of the drive.
+func parents(path string) []string {
+	parent := filepath.Dir(path)
+	if parent == filepath.Dir(parent) {
+		return nil
+	}
+	return append(parents(parent), parent)
+}
+
+// certificateStep makes sure that the kubelet starts with a certificate of its own. It is not undone: the node's identity outlives
+// releases, and remove deletes it.
+func (b *builder) certificateStep() transaction.Step {
+	return transaction.Step{
+		Name: "client-certificate", Action: "Have the node's client certificate issued",
+		Check: func(context.Context, *transaction.Plan) (transaction.Finding, error) {
+			problem := b.certificateProblem()
+			if problem == "" {
+				return transaction.Finding{}, nil
+			}
+			return transaction.Finding{Drift: []string{problem}, Restart: true}, nil
+		},
+		Do: func(ctx context.Context) error {
+			report, err := b.enroll(ctx)
+			if err != nil {
+				return err
+			}
+			if report.State == nodereport.CertificatePending {
+				return reason.New(reason.CertificateNotIssued, "CSR "+report.CSR, "it was not approved in time",
+					"Approve it once its public key's SHA-256 is "+report.PublicKeySHA256+", then run it again.")
+			}
+			return nil
+		},
+	}
+}
+
+func (b *builder) certificateProblem() string {
+	if _, err := kubeconfig.Load(b.layout.kubeconfig); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "the kubeconfig is missing"
+		}
+		return "the kubeconfig: " + err.Error()
+	}
+	certificate, err := Certificate(ClientCertificate(b.layout.kubeletData))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing
+	case err != nil:
+		return err.Error()
+	case certificate.Subject.CommonName != "system:node:"+b.spec.Node.Name:
+		return fmt.Sprintf("it is %s's, not system:node:%s's", certificate.Subject.CommonName, b.spec.Node.Name)
+	case time.Now().After(certificate.NotAfter):
+		return "it expired at " + certificate.NotAfter.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// Certificate reads the first certificate of a PEM file that holds its key too, and that they belong together.
+func Certificate(path string) (*x509.Certificate, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(raw, raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return pair.Leaf, nil
+}
+
+// recordStep makes a change of the specification alone a change, which the commit writes down.
+func (b *builder) recordStep() transaction.Step {
+	return transaction.Step{
+		Name: "state", Action: "Record the specification as applied", CheckLast: true,
+		Check: func(context.Context, *transaction.Plan) (transaction.Finding, error) {
+			raw, err := json.Marshal(b.spec)
+			if err != nil {
+				return transaction.Finding{}, err
+			}
+			if b.before == nil || b.before.Current == nil {
+				return transaction.Finding{Drift: []string{missing}}, nil
+			}
+			applied, err := b.before.Current.NodeSpec()
+			if err == nil {
+				old, _ := json.Marshal(applied)
+				if string(old) == string(raw) && b.before.Current.NodeIP == b.nodeIP {
+					return transaction.Finding{}, nil
+				}
+			}
+			return transaction.Finding{Drift: []string{"the specification differs from the applied one"}}, nil
+		},
+		Do: func(context.Context) error { return nil },
+	}
+}
