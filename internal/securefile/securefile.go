@@ -71,15 +71,27 @@ func replace(temporary, path string) error {
 func Place(source, path, digest string) error {
 	temporary := path + ".wsu-new-" + randomName()
 	if err := os.Link(source, temporary); err != nil {
-		in, openErr := os.Open(source)
-		if openErr != nil {
-			return openErr
-		}
-		defer in.Close()
-		if temporary, err = writeTemporary(path, in); err != nil {
-			return err
-		}
+		return Copy(source, path, digest)
 	}
+	return finish(temporary, path, digest)
+}
+
+// Copy is Place without links: what happens to the source later does not touch the copy.
+func Copy(source, path, digest string) error {
+	in, err := os.Open(source)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	temporary, err := writeTemporary(path, in)
+	if err != nil {
+		return err
+	}
+	return finish(temporary, path, digest)
+}
+
+// finish verifies what was written and puts it in place.
+func finish(temporary, path, digest string) error {
 	sum, err := Digest(temporary)
 	if err == nil && sum != digest {
 		err = fmt.Errorf("its content has the SHA-256 %s, not %s", sum, digest)
@@ -87,12 +99,11 @@ func Place(source, path, digest string) error {
 	if err == nil {
 		err = replace(temporary, path)
 	}
-	if err != nil {
-		os.Remove(temporary)
-		return fmt.Errorf("%s: %w", path, err)
-	}
 	// A rename of one hard link over another of the same file does nothing and leaves the source (POSIX).
 	os.Remove(temporary)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	return nil
 }
 

@@ -30,7 +30,7 @@ const (
 func (b *builder) startStep(config []byte) transaction.Step {
 	health := healthURL(config)
 	return transaction.Step{
-		Name: "kubelet-running", Action: "Start the kubelet and prove that it is healthy", CheckLast: true,
+		Name: runningName, Action: "Start the kubelet and prove that it is healthy", CheckLast: true,
 		Check: func(ctx context.Context, plan *transaction.Plan) (transaction.Finding, error) {
 			if plan.Restart() {
 				return transaction.Finding{Drift: []string{"it has to be started with what changed"}}, nil
@@ -98,7 +98,7 @@ func (b *builder) stopForStart(ctx context.Context) error {
 	if err != nil || !running {
 		return err
 	}
-	return stopService(ctx, b.host, KubeletService, b.layout.releases)
+	return StopService(ctx, b.host, KubeletService, b.layout.releases)
 }
 
 // healthWatch follows one start.

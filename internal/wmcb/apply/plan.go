@@ -276,7 +276,7 @@ func Certificate(path string) (*x509.Certificate, error) {
 // recordStep makes a change of the specification alone a change, which the commit writes down.
 func (b *builder) recordStep() transaction.Step {
 	return transaction.Step{
-		Name: "state", Action: "Record the specification as applied", CheckLast: true,
+		Name: recordName, Action: "Record the specification as applied", CheckLast: true,
 		Check: func(context.Context, *transaction.Plan) (transaction.Finding, error) {
 			raw, err := json.Marshal(b.spec)
 			if err != nil {

@@ -17,12 +17,20 @@ import (
 // KubeletService is the name that the kubelet gives the SCM for itself (k8s.io/kubernetes cmd/kubelet/app/init_windows.go).
 const KubeletService = "kubelet"
 
+// Names of steps that others speak of.
+const (
+	serviceName = "kubelet-service"
+	stopName    = "kubelet-stop"
+	runningName = "kubelet-running"
+	recordName  = "state"
+)
+
 const (
 	firewallRuleName = "wsu-kubelet"
 	kubeletPort      = 10250
 )
 
-// kubeletConfig is the definition of the service.
+// kubeletService is the definition of the service.
 func kubeletService(spec *nodespec.NodeSpec, command []string) winservice.Config {
 	return winservice.Config{
 		DisplayName:  "Kubernetes kubelet",
@@ -56,7 +64,7 @@ func proxyEnvironment(proxy *nodespec.Proxy) []string {
 func (b *builder) serviceStep(want winservice.Config) transaction.Step {
 	services := b.host.Services
 	return transaction.Step{
-		Name: "kubelet-service", Action: "Define the Windows service " + KubeletService,
+		Name: serviceName, Action: "Define the Windows service " + KubeletService,
 		Check: func(context.Context, *transaction.Plan) (transaction.Finding, error) {
 			have, err := services.Config(KubeletService)
 			if err != nil {
@@ -119,7 +127,7 @@ func (b *builder) firewallStep() transaction.Step {
 // stopStep comes before everything that the running kubelet must not see half done.
 func (b *builder) stopStep() transaction.Step {
 	return transaction.Step{
-		Name: "kubelet-stop", Action: "Stop the kubelet for the change", CheckLast: true,
+		Name: stopName, Action: "Stop the kubelet for the change", CheckLast: true,
 		Check: func(_ context.Context, plan *transaction.Plan) (transaction.Finding, error) {
 			running, err := b.isRunning()
 			if err != nil || !running || !plan.Restart() {
@@ -131,7 +139,7 @@ func (b *builder) stopStep() transaction.Step {
 			return transaction.NewUndo(undoServiceStop, serviceUndo{Name: KubeletService}), nil
 		},
 		Do: func(ctx context.Context) error {
-			return stopService(ctx, b.host, KubeletService, b.layout.releases)
+			return StopService(ctx, b.host, KubeletService, b.layout.releases)
 		},
 	}
 }
@@ -153,9 +161,9 @@ func (b *builder) isRunning() (bool, error) {
 	return len(left) > 0, err
 }
 
-// stopService returns when the service is stopped and no program of the folder runs any more. The SCM says "stopped" before the process
+// StopService returns when the service is stopped and no program of the folder runs any more. The SCM says "stopped" before the process
 // has gone, and a kubelet whose log runner was killed is no longer the service's process at all: both would keep files locked.
-func stopService(ctx context.Context, host Host, name, folder string) error {
+func StopService(ctx context.Context, host Host, name, folder string) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	processes, err := host.Processes.Under(folder)

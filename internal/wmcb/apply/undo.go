@@ -87,7 +87,7 @@ func NewEngine(install string, host Host) *transaction.Engine {
 				return putService(ctx, host.Services, u.Name, *u.Config)
 			}),
 			undoServiceStart: decoded(func(ctx context.Context, u serviceUndo) error {
-				return stopService(ctx, host, u.Name, u.Folder)
+				return StopService(ctx, host, u.Name, u.Folder)
 			}),
 			undoServiceStop: decoded(func(ctx context.Context, u serviceUndo) error {
 				// A service that no longer starts must not keep the transaction open for ever: its definition and files are back, and
