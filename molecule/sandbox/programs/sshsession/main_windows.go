@@ -1,0 +1,30 @@
+// Command sshsession runs the command of an SSH session as Windows' OpenSSH does: cmd.exe /c "COMMAND", byte for byte, with the session's
+// standard handles, and exits with its code. The command comes in WINHOST_COMMAND, since no quoting survives Wine's own command line.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+const variable = "WINHOST_COMMAND"
+
+func main() {
+	command := os.Getenv(variable)
+	os.Unsetenv(variable)
+	cmd := exec.Command(os.Getenv("ComSpec"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /c "` + command + `"`}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		os.Exit(exit.ExitCode())
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "sshsession:", err)
+		os.Exit(255)
+	}
+}

@@ -1,0 +1,127 @@
+#!/bin/bash
+# The first process of one Windows host, started in namespaces of its own (mount, PID, network, UTS). It builds the host's view of the
+# machine, boots Wine's services and the SSH server, obeys the orders that come through the fifo `control`, and takes everything with it
+# when it ends. Parameters come as WINHOST_* variables; stdin gives one line once the network interface is there.
+set -u
+
+dir=$WINHOST_DIR
+home=/run/winhost
+. "$dir/etc/wine.env"
+
+fail() { echo "winhost $WINHOST_NAME: $*" >&2; exit 1; }
+
+# The real machine is read-only in here: a Windows program that opens /var/x reaches Linux' root even without drive z:.
+isolate() {
+    mount --make-rprivate / &&
+    mount -t proc proc /proc &&
+    mount --bind "$dir" /mnt &&
+    mount -t tmpfs -o mode=755,size=64m tmpfs /run && mkdir -p /run/winhost &&
+    mount --bind /mnt /run/winhost && umount /mnt || return 1
+    local scratch
+    for scratch in /tmp /var/log /var/lib /var/tmp; do
+        mount -t tmpfs -o mode=1777,size=256m tmpfs $scratch || return 1
+    done
+    mkdir -p /run/sshd /var/log/pods "$HOME" && chmod 0755 /run/sshd &&
+    mount -o remount,bind,ro / || return 1
+    local file
+    for file in passwd group shadow hosts resolv.conf nsswitch.conf; do
+        mount --bind $home/etc/$file /etc/$file || return 1
+    done
+    [ ! -e /etc/pam.d/sshd ] || mount --bind $home/etc/pam-sshd /etc/pam.d/sshd || return 1
+    cd $home
+}
+
+network() {
+    ip link set lo up && ip link set eth0 up && ip addr add "$WINHOST_ADDRESS" dev eth0 || return 1
+    [ -z "$WINHOST_GATEWAY" ] || ip route add default via "$WINHOST_GATEWAY"
+}
+
+# Drive C: is a file system of its own, so that filling it fills this host alone.
+disk() {
+    local fresh=
+    if [ ! -e disk.ready ]; then
+        rm -f disk.img && truncate -s "$WINHOST_DISK" disk.img &&
+        mkfs.ext4 -q -F -m 0 -N 131072 -O ^has_journal -E lazy_itable_init=1,nodiscard disk.img || return 1
+        fresh=yes
+    fi
+    mount -o loop,discard,noatime disk.img prefix/drive_c || return 1
+    if [ -n "$fresh" ]; then
+        rmdir prefix/drive_c/lost+found
+        cp -a disk.first/. prefix/drive_c/ && mkdir -p prefix/drive_c/windows && rm -rf disk.first && touch disk.ready || return 1
+    fi
+    mount --bind windows prefix/drive_c/windows
+}
+
+# SFTP sees C:\k as /C:/k, as Windows' own OpenSSH shows it.
+sftp_view() {
+    mkdir -p /run/sftp/C: /run/sftp/usr /run/sftp/dev /run/sftp/etc &&
+    ln -s usr/lib /run/sftp/lib && ln -s usr/lib64 /run/sftp/lib64 &&
+    mount --bind /usr /run/sftp/usr && mount -o remount,bind,ro /run/sftp/usr &&
+    mount --bind prefix/drive_c /run/sftp/C: && mount --rbind prefix/drive_c/windows /run/sftp/C:/windows &&
+    touch /run/sftp/dev/null && mount --bind /dev/null /run/sftp/dev/null &&
+    cp etc/passwd etc/group /run/sftp/etc/
+}
+
+# Each boot has a number, which the kubelet reads as the boot id. The registry's file is Wine's to write while a wineserver runs, so
+# this comes before.
+count_boot() {
+    boot=$(( $(cat boots 2>/dev/null || echo 0) + 1 ))
+    echo $boot >boots
+    printf '\n[System\\\\CurrentControlSet\\\\Control\\\\Session Manager\\\\Memory Management\\\\PrefetchParameters] %d\n"BootId"=dword:%08x\n' \
+        "$(date +%s)" $boot >>prefix/system.reg
+}
+
+boot() {
+    rm -f prefix/drive_c/sandbox/power ready
+    count_boot
+    if [ "$WINHOST_WINDOWS" = yes ]; then
+        # services.exe passes its standard handles on to every service, which hold them open for ever: no pipe may reach it.
+        (cd prefix/drive_c && "$WINESERVER" -p </dev/null >>$home/log/boot.log 2>&1 &&
+            "$WINE" wineboot </dev/null >>$home/log/boot.log 2>&1) || echo "boot $boot: wineboot failed, see boot.log" >&2
+    fi
+    ip link set eth0 up
+    [ -z "$WINHOST_GATEWAY" ] || ip route replace default via "$WINHOST_GATEWAY"
+    /usr/sbin/sshd -f $home/etc/sshd_config -E $home/log/sshd.log || fail "sshd did not start: see log/sshd.log"
+    echo $boot >ready.new && mv ready.new ready
+    echo "boot $boot: ready"
+}
+
+# $1: clean (the registry is written) or power (it is not).
+halt() {
+    ip link set eth0 down
+    [ "$1" = power ] || timeout 20 "$WINESERVER" -k 2>/dev/null
+    kill -KILL -1 2>/dev/null
+    local others
+    for _ in {1..500}; do
+        others=(/proc/[1-9]*)
+        [ ${#others[@]} -le 1 ] && return
+        read -rt 0.02 -u 3
+    done
+}
+
+obey() {
+    case $1 in
+    reboot) echo "boot $boot: reboot"; halt clean; boot ;;
+    reset) echo "boot $boot: reset"; halt power; boot ;;
+    shutdown) echo "boot $boot: shutdown"; halt clean; exit 0 ;;
+    *) echo "unknown order: $1" >&2 ;;
+    esac
+}
+
+isolate || fail "cannot make the host's view of the machine"
+read -r _ || fail "the network was not made"
+exec </dev/null
+rm -f $home/control && mkfifo -m 0600 $home/control && exec 3<>$home/control
+hostname "$WINHOST_NAME"
+network || fail "cannot configure eth0 as $WINHOST_ADDRESS"
+disk || fail "cannot mount drive C: (are loop devices available?)"
+sftp_view || fail "cannot build the view that SFTP shows"
+boot
+while :; do
+    # The wait ends early when an order comes. bash reaps the orphans of this PID namespace meanwhile.
+    if read -rt 1 -u 3 order; then
+        obey "$order"
+    elif [ -e prefix/drive_c/sandbox/power ]; then # asked for from within Windows
+        obey "$(tr -d '\r\n' <prefix/drive_c/sandbox/power)"
+    fi
+done
