@@ -2,7 +2,6 @@ package winhost
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -35,9 +34,12 @@ func (h *Host) clone() error {
 	if err := os.MkdirAll(dosdevices, 0o755); err != nil {
 		return err
 	}
-	// Without z: Linux' root has no drive letter.
-	if err := os.Symlink("../drive_c", filepath.Join(dosdevices, "c:")); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	// Without z: Linux' root has no drive letter. c:: is what the volume itself (\\.\C:) opens: a file on it, or it would be the loop
+	// device, of which Wine cannot tell the volume's properties and `dir` fails.
+	for name, target := range map[string]string{"c:": "../drive_c", "c::": "../drive_c/sandbox/volume"} {
+		if err := os.Symlink(target, filepath.Join(dosdevices, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
 	}
 	return h.cloneRegistry(base)
 }
@@ -78,10 +80,13 @@ func (h *Host) registry() registry {
 
 // dress prepares the first content of drive C:.
 func (h *Host) dress(disk string) error {
+	if err := writeFile(filepath.Join(disk, "sandbox", "volume"), "", 0o644); err != nil {
+		return err
+	}
 	program := filepath.Join(disk, filepath.FromSlash(containerdProgram))
 	if !h.NoContainerd {
 		if _, err := os.Stat(program); err != nil && !h.NotWindows {
-			return fmt.Errorf("the base prefix has no containerd.exe: give Prepare its path, or start the host with NoContainerd")
+			return errors.New("the base prefix has no containerd.exe: give Prepare its path, or start the host with NoContainerd")
 		}
 		return nil
 	}

@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 const filler = "sandbox/filler"
@@ -80,15 +81,23 @@ func freeBytes(path string) (int64, error) {
 	return int64(s.Bavail) * s.Bsize, nil
 }
 
-// loopsOf lists the loop devices behind which a file lies.
-func loopsOf(file string) []string {
-	var found []string
-	backing, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	for _, path := range backing {
-		// The host mounted it under its own name for the file; inode and device are not shown here, so compare the end too.
-		if name, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(name)) == file {
-			found = append(found, filepath.Base(filepath.Dir(filepath.Dir(path))))
+// attached reports whether a loop device has the file behind it. The kernel detaches it when the last mount is gone.
+func attached(file string) bool {
+	var disk unix.Stat_t
+	if err := unix.Stat(file, &disk); err != nil {
+		return false
+	}
+	busy, _ := filepath.Glob("/sys/block/loop*/loop") // those without a file have no such folder
+	for _, path := range busy {
+		device, err := os.Open(filepath.Join("/dev", filepath.Base(filepath.Dir(path))))
+		if err != nil {
+			continue
+		}
+		info, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
+		device.Close()
+		if err == nil && info.Inode == disk.Ino && info.Device == disk.Dev {
+			return true
 		}
 	}
-	return found
+	return false
 }

@@ -9,32 +9,32 @@ import (
 	"strings"
 )
 
-// addLink puts a pair of interfaces between the bridge and the namespaces of process pid, where it is called eth0.
-func (h *Host) addLink(ctx context.Context, pid int) error {
-	if _, err := os.Stat("/sys/class/net/" + h.Bridge + "/bridge"); err != nil {
-		return fmt.Errorf("bridge %s: not there: make it first: ip link add %s type bridge", h.Bridge, h.Bridge)
+// addLink puts a pair of interfaces between the bridge and the namespaces of the host's first process, where it is called eth0.
+func addLink(ctx context.Context, r record) error {
+	if _, err := os.Stat("/sys/class/net/" + r.Bridge + "/bridge"); err != nil {
+		return fmt.Errorf("bridge %s: not there: make it first: ip link add %s type bridge", r.Bridge, r.Bridge)
 	}
-	if err := ip(ctx, "link", "add", h.veth(), "type", "veth",
-		"peer", "name", "eth0", "address", h.mac(), "netns", strconv.Itoa(pid)); err != nil {
+	if err := ip(ctx, "link", "add", r.Veth, "type", "veth",
+		"peer", "name", "eth0", "address", r.MAC, "netns", strconv.Itoa(r.PID)); err != nil {
 		return err
 	}
-	return ip(ctx, "link", "set", h.veth(), "master", h.Bridge, "up")
+	return ip(ctx, "link", "set", r.Veth, "master", r.Bridge, "up")
 }
 
-// removeLink takes away an interface that a host left behind; usually the kernel has done so with the namespace.
-func (h *Host) removeLink(ctx context.Context) error {
-	if !h.hasLink() {
+// removeLink takes away an interface that a host left behind. The kernel does the same, some time after the namespace is gone.
+func removeLink(ctx context.Context, name string) error {
+	if !hasLink(name) {
 		return nil
 	}
-	if err := ip(ctx, "link", "del", h.veth()); err != nil && h.hasLink() {
+	if err := ip(ctx, "link", "del", name); err != nil && hasLink(name) {
 		return err
 	}
 	return nil
 }
 
-func (h *Host) hasLink() bool {
-	_, err := os.Lstat("/sys/class/net/" + h.veth())
-	return err == nil
+func hasLink(name string) bool {
+	_, err := os.Lstat("/sys/class/net/" + name)
+	return name != "" && err == nil
 }
 
 // Cut takes the host off the network, as a pulled cable does: nobody is told. Mend plugs it in again.

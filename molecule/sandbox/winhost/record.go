@@ -20,7 +20,10 @@ type record struct {
 	PID     int       `json:"pid"`
 	Ticks   uint64    `json:"startTicks"`
 	Started time.Time `json:"started"`
-	Filled  bool      `json:"filled,omitempty"`
+	// What a boot after a power cut needs, which may be asked for by a process that knows the directory alone.
+	Bridge      string   `json:"bridge"`
+	MAC         string   `json:"mac"`
+	Environment []string `json:"environment"`
 }
 
 const recordFile = "host.json"

@@ -2,8 +2,10 @@ package winhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,10 +33,9 @@ func (h *Host) Start(ctx context.Context) error {
 	if err := h.lay(ctx, wine); err != nil {
 		return fmt.Errorf("host %s: %w", h.Name, err)
 	}
-	if err := h.launch(ctx); err != nil {
-		return fmt.Errorf("host %s: %w", h.Name, err)
-	}
-	return h.awaitBoot(ctx, 0)
+	return h.boot(ctx, record{
+		Name: h.Name, Address: h.Address.String(), Veth: h.veth(), Bridge: h.Bridge, MAC: h.mac(), Environment: h.environment(),
+	})
 }
 
 // lay makes the host's directory.
@@ -51,20 +52,32 @@ func (h *Host) lay(ctx context.Context, wine Wine) error {
 	if err := h.writeEtc(ctx, wine); err != nil {
 		return err
 	}
-	os.Remove(h.path("ready"))
 	return h.clone()
 }
 
+// boot launches what r describes and waits until it is up.
+func (h *Host) boot(ctx context.Context, r record) error {
+	if err := os.Remove(h.path("ready")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("host %s: %w", r.Name, err)
+	}
+	if err := h.launch(ctx, r); err != nil {
+		return fmt.Errorf("host %s: %w", r.Name, err)
+	}
+	return h.awaitBoot(ctx, 0)
+}
+
 // launch starts the host's first process in fresh namespaces, records it, and gives it its interface.
-func (h *Host) launch(ctx context.Context) error {
-	h.removeLink(ctx)
+func (h *Host) launch(ctx context.Context, r record) error {
+	if err := removeLink(ctx, r.Veth); err != nil {
+		return err
+	}
 	out, err := os.OpenFile(h.Log("init.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
 	cmd := exec.Command("bash", h.path("etc", "init.sh")) // not bound to ctx: the host outlives the call
-	cmd.Env = h.environment()
+	cmd.Env = r.Environment
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -80,14 +93,12 @@ func (h *Host) launch(ctx context.Context) error {
 		return fmt.Errorf("namespaces: %w: root with CAP_SYS_ADMIN is needed", err)
 	}
 	go cmd.Wait() // reaps it if this process is still there when it ends
-	_, ticks, err := processState(cmd.Process.Pid)
-	if err == nil {
-		err = h.save(record{
-			Name: h.Name, Address: h.Address.String(), Veth: h.veth(), PID: cmd.Process.Pid, Ticks: ticks, Started: time.Now(),
-		})
+	r.PID, r.Started = cmd.Process.Pid, time.Now()
+	if _, r.Ticks, err = processState(r.PID); err == nil {
+		err = h.save(r)
 	}
 	if err == nil {
-		err = h.addLink(ctx, cmd.Process.Pid)
+		err = addLink(ctx, r)
 	}
 	if err == nil {
 		_, err = io.WriteString(stdin, "go\n")

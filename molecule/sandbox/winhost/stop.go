@@ -56,7 +56,7 @@ func (h *Host) PowerCut(ctx context.Context) error {
 	if err := h.end(ctx, r); err != nil {
 		return err
 	}
-	return h.Start(ctx)
+	return h.boot(ctx, r)
 }
 
 // Reboot shuts the host down cleanly and returns when it is up again.
@@ -83,7 +83,7 @@ func (h *Host) end(ctx context.Context, r record) error {
 	if err := h.awaitEnd(ctx, r); err != nil {
 		return err
 	}
-	if err := h.removeLink(ctx); err != nil {
+	if err := removeLink(ctx, r.Veth); err != nil {
 		return fmt.Errorf("host %s: %w", h.Name, err)
 	}
 	if err := h.awaitLoop(ctx); err != nil {
@@ -101,7 +101,7 @@ func (h *Host) awaitEnd(ctx context.Context, r record) error {
 
 // awaitLoop waits until no loop device has the disk's file: the kernel lets go of it when the last mount is gone.
 func (h *Host) awaitLoop(ctx context.Context) error {
-	return h.await(ctx, func() bool { return len(loopsOf(h.path("disk.img"))) == 0 }, "drive C: stays mounted")
+	return h.await(ctx, func() bool { return !attached(h.path("disk.img")) }, "drive C: stays mounted")
 }
 
 func (h *Host) await(ctx context.Context, over func() bool, otherwise string) error {
