@@ -266,6 +266,9 @@ func (m controlManager) Start(ctx context.Context, name string) error {
 		if errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
 			return nil
 		}
+		if errors.Is(err, windows.ERROR_SERVICE_REQUEST_TIMEOUT) || errors.Is(err, windows.ERROR_PROCESS_ABORTED) {
+			return fmt.Errorf("%w: %w", ErrDied, err)
+		}
 		return err
 	})
 	if err != nil {

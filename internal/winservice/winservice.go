@@ -4,6 +4,7 @@ package winservice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,6 +82,9 @@ type Services interface {
 type NotFoundError struct{ Name string }
 
 func (e *NotFoundError) Error() string { return "service " + e.Name + " does not exist" }
+
+// ErrDied is in the chain of Start's error where the service's process ended, or did not answer the SCM, before it was running.
+var ErrDied = errors.New("its process ended, or did not answer, before it ran")
 
 // Process is a running program.
 type Process struct {

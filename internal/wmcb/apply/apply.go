@@ -167,9 +167,7 @@ func (b *builder) failed(err error, report *nodereport.Apply) error {
 			_ = os.RemoveAll(b.layout.undo) // the next run does it otherwise
 		}
 	}
-	if reason.Is(err, reason.KubeletUnhealthy) || reason.Is(err, reason.ServiceFailed) {
-		report.KubeletLog = Tail(b.layout.kubeletLog, b.logOffset, logLines)
-	}
+	report.KubeletLog = b.failureLog
 	return err
 }
 

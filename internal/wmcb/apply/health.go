@@ -22,6 +22,8 @@ const (
 	stays = 2 * time.Second
 	// tries is how often a kubelet may end before it counts as crashing: its runtime may be a moment late after a boot.
 	tries = 3
+	// slowStart tells a kubelet that hangs from one that exits.
+	slowStart = 10 * time.Second
 	// settles is how long a running kubelet that is not healthy may take to become so before it is restarted.
 	settles = 20 * time.Second
 )
@@ -89,7 +91,12 @@ func (b *builder) start(ctx context.Context, health string) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	watch := &healthWatch{builder: b, health: health, limit: limit}
-	return watch.run(ctx)
+	err := watch.run(ctx)
+	if err != nil {
+		// Now: undoing starts the old kubelet, which writes into the same log.
+		b.failureLog = Tail(b.layout.kubeletLog, b.logOffset, logLines)
+	}
+	return err
 }
 
 // stopForStart ends a kubelet that runs and is not as it shall be; kubelet-stop has done it where something else changed.
@@ -114,8 +121,8 @@ type healthWatch struct {
 }
 
 func (w *healthWatch) run(ctx context.Context) error {
-	if err := w.host.Services.Start(ctx, KubeletService); err != nil {
-		return reason.Wrap(reason.ServiceFailed, "service "+KubeletService, err, "")
+	if err := w.startService(ctx); err != nil {
+		return err
 	}
 	for {
 		healthy, err := w.look(ctx)
@@ -168,7 +175,21 @@ func (w *healthWatch) ended(ctx context.Context, how string) error {
 	if sleep(ctx, time.Duration(w.ends)*time.Second) != nil {
 		return nil // run reports the time limit
 	}
-	if err := w.host.Services.Start(ctx, KubeletService); err != nil {
+	return w.startService(ctx)
+}
+
+// startService leaves a kubelet that died at once to look, which finds the service stopped; one that kept the SCM waiting is not worth
+// the same wait again.
+func (w *healthWatch) startService(ctx context.Context) error {
+	begin := time.Now()
+	err := w.host.Services.Start(ctx, KubeletService)
+	if errors.Is(err, winservice.ErrDied) {
+		if time.Since(begin) < slowStart {
+			return nil
+		}
+		return reason.Wrap(reason.KubeletUnhealthy, "service "+KubeletService, err, "")
+	}
+	if err != nil && ctx.Err() == nil {
 		return reason.Wrap(reason.ServiceFailed, "service "+KubeletService, err, "")
 	}
 	return nil
@@ -179,7 +200,7 @@ func (w *healthWatch) count(how string) error {
 	if w.ends < tries {
 		return nil
 	}
-	return reason.New(reason.KubeletUnhealthy, "service "+KubeletService, fmt.Sprintf("%s, for the %dth time", how, w.ends), "")
+	return reason.New(reason.KubeletUnhealthy, "service "+KubeletService, fmt.Sprintf("%s; that was %d times in a row", how, w.ends), "")
 }
 
 // healthURL reads where the kubelet answers; empty where the configuration turns that off.

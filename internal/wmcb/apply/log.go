@@ -46,14 +46,14 @@ func Tail(path string, offset int64, count int) []string {
 	if from > offset && len(lines) > 1 {
 		lines = lines[1:] // half a line
 	}
-	lines = lines[max(0, len(lines)-count):]
 	var clean []string
 	for _, line := range lines {
-		if line = printable(line); line != "" {
+		// The kubelet begins with a line for each of its 150 flags.
+		if line = printable(line); line != "" && !strings.Contains(line, "] FLAG: --") {
 			clean = append(clean, line)
 		}
 	}
-	return clean
+	return clean[max(0, len(clean)-count):]
 }
 
 func printable(line string) string {

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"wsu.windows/internal/ignition"
@@ -35,8 +36,9 @@ type builder struct {
 	worker *ignition.Worker
 	nodeIP string
 	enroll func(ctx context.Context) (nodereport.Enroll, error)
-	// logOffset is where the kubelet's log ended before it was started.
-	logOffset int64
+	// logOffset is where the kubelet's log ended before it was started, failureLog what it said in it if that failed.
+	logOffset  int64
+	failureLog []string
 }
 
 // newBuilder reads what the steps are made of. mayLack is for a dry run: content that was not transferred is no error.
@@ -198,7 +200,9 @@ func folders(spec *nodespec.NodeSpec) []folder {
 	l := layoutOf(spec)
 	var list []folder
 	for _, parent := range append(parents(l.kubeletData), parents(l.logs)...) {
-		list = append(list, folder{parent, false})
+		if !slices.Contains(list, folder{parent, false}) {
+			list = append(list, folder{parent, false})
+		}
 	}
 	return append(list, folder{l.install, true}, folder{l.releases, true}, folder{l.release, true}, folder{l.kubeletData, false},
 		folder{l.pki, true}, folder{l.logs, true})
