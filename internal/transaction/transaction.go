@@ -12,7 +12,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -268,21 +267,20 @@ func (e *Engine) recover(ctx context.Context) (undone bool, err error) {
 	return !committed, nil
 }
 
-// undo goes on after an error, so that as much as possible is as before; the journal then stays and the next run tries again.
+// undo stops at the first error: going on could take away the files of a service that is still there. The journal then stays, and the
+// next run tries again.
 func (e *Engine) undo(ctx context.Context, record *Record) error {
-	var failures []error
 	for i := len(record.Entries) - 1; i >= 0; i-- {
 		entry := record.Entries[i]
 		undoer, known := e.Undoers[entry.Undo.Kind]
 		if !known {
-			failures = append(failures, fmt.Errorf("undo step %s: this release does not know how to undo %q", entry.Step, entry.Undo.Kind))
-			continue
+			return fmt.Errorf("undo step %s: this release does not know how to undo %q", entry.Step, entry.Undo.Kind)
 		}
 		if err := undoer(ctx, entry.Undo.Data); err != nil {
-			failures = append(failures, fmt.Errorf("undo step %s: %w", entry.Step, err))
+			return fmt.Errorf("undo step %s: %w", entry.Step, err)
 		}
 	}
-	return errors.Join(failures...)
+	return nil
 }
 
 func newID() string {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// stays is how long the kubelet has to stay healthy in one process.
-	stays = 2 * time.Second
+	// healthyFor is how long the kubelet has to stay healthy in one process.
+	healthyFor = 2 * time.Second
 	// tries is how often a kubelet may end before it counts as crashing: its runtime may be a moment late after a boot.
 	tries = 3
 	// slowStart tells a kubelet that hangs from one that exits.
@@ -163,7 +163,7 @@ func (w *healthWatch) look(ctx context.Context) (bool, error) {
 	if w.since.IsZero() {
 		w.since = time.Now()
 	}
-	return time.Since(w.since) >= stays, nil
+	return time.Since(w.since) >= w.host.stays, nil
 }
 
 // ended starts the service again, a little later each time, until it has ended too often.

@@ -3,6 +3,7 @@ package apply
 import (
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -12,6 +13,9 @@ const (
 	tailBytes  = 64 << 10
 	lineLength = 600
 )
+
+// noise hides why a program ended: the kubelet's line for each of its 150 flags, and the frames of a Go stack trace.
+var noise = regexp.MustCompile(`\] FLAG: --|^\S+\.go:\d+( \+0x[0-9a-f]+)?$|^[\w./*()@-]+\((0x|\{|\.\.\.|\)).*$|^goroutine \d+ \[`)
 
 func fileSize(path string) int64 {
 	info, err := os.Stat(path)
@@ -48,8 +52,7 @@ func Tail(path string, offset int64, count int) []string {
 	}
 	var clean []string
 	for _, line := range lines {
-		// The kubelet begins with a line for each of its 150 flags.
-		if line = printable(line); line != "" && !strings.Contains(line, "] FLAG: --") {
+		if line = printable(line); line != "" && !noise.MatchString(line) {
 			clean = append(clean, line)
 		}
 	}

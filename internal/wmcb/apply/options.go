@@ -14,6 +14,7 @@ import (
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/nodespec"
 	"wsu.windows/internal/progress"
+	"wsu.windows/internal/transaction"
 	"wsu.windows/internal/winservice"
 )
 
@@ -24,11 +25,15 @@ type Host struct {
 	Firewall  firewall.Firewall
 	// NodeIP gives this machine's address on the way to the API server's URL.
 	NodeIP func(ctx context.Context, apiServer string) (string, error)
+
+	// stays replaces healthyFor, and journal wraps the journal, in tests that crash hundreds of times.
+	stays   time.Duration
+	journal func(transaction.Journal) transaction.Journal
 }
 
 // ThisHost is the machine that the program runs on.
 func ThisHost() Host {
-	return Host{Services: winservice.Open(), Processes: winservice.OpenProcesses(), Firewall: firewall.Open(), NodeIP: addressTowards}
+	return Host{stays: healthyFor, Services: winservice.Open(), Processes: winservice.OpenProcesses(), Firewall: firewall.Open(), NodeIP: addressTowards}
 }
 
 // addressTowards asks the routing table: connecting a UDP socket sends nothing.

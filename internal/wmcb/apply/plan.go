@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -289,12 +290,9 @@ func (b *builder) recordStep() transaction.Step {
 			if b.before == nil || b.before.Current == nil {
 				return transaction.Finding{Drift: []string{missing}}, nil
 			}
-			applied, err := b.before.Current.NodeSpec()
-			if err == nil {
-				old, _ := json.Marshal(applied)
-				if string(old) == string(raw) && b.before.Current.NodeIP == b.nodeIP {
-					return transaction.Finding{}, nil
-				}
+			var applied bytes.Buffer
+			if json.Compact(&applied, b.before.Current.Spec) == nil && bytes.Equal(applied.Bytes(), raw) && b.before.Current.NodeIP == b.nodeIP {
+				return transaction.Finding{}, nil
 			}
 			return transaction.Finding{Drift: []string{"the specification differs from the applied one"}}, nil
 		},

@@ -84,7 +84,7 @@ func (b *builder) serviceStep(want winservice.Config) transaction.Step {
 		},
 		Prepare: func(context.Context) (transaction.Undo, error) {
 			have, err := services.Config(KubeletService)
-			return transaction.NewUndo(undoService, serviceUndo{Name: KubeletService, Config: have}), err
+			return transaction.NewUndo(undoService, serviceUndo{Name: KubeletService, Config: have, Folder: b.layout.releases}), err
 		},
 		Do: func(ctx context.Context) error { return putService(ctx, services, KubeletService, want) },
 	}

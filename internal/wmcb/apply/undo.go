@@ -70,8 +70,12 @@ func decoded[T any](undo func(ctx context.Context, data T) error) transaction.Un
 
 // NewEngine gives the engine of an install folder.
 func NewEngine(install string, host Host) *transaction.Engine {
+	var journal transaction.Journal = &transaction.FileJournal{Path: filepath.Join(install, state.JournalName)}
+	if host.journal != nil {
+		journal = host.journal(journal)
+	}
 	return &transaction.Engine{
-		Journal: &transaction.FileJournal{Path: filepath.Join(install, state.JournalName)},
+		Journal: journal,
 		Committed: func(id string) (bool, error) {
 			current, err := state.Load(install)
 			return current != nil && current.Transaction == id, err
@@ -80,12 +84,7 @@ func NewEngine(install string, host Host) *transaction.Engine {
 			undoFile:       decoded(restoreFile),
 			undoFolderKind: decoded(removeEmptyFolder),
 			undoRename:     decoded(renameBack),
-			undoService: decoded(func(ctx context.Context, u serviceUndo) error {
-				if u.Config == nil {
-					return host.Services.Delete(ctx, u.Name)
-				}
-				return putService(ctx, host.Services, u.Name, *u.Config)
-			}),
+			undoService:    decoded(func(ctx context.Context, u serviceUndo) error { return restoreService(ctx, host, u) }),
 			undoServiceStart: decoded(func(ctx context.Context, u serviceUndo) error {
 				return StopService(ctx, host, u.Name, u.Folder)
 			}),
@@ -182,6 +181,25 @@ func restoreRule(f firewall.Firewall, u firewallUndo) error {
 		return f.Delete(u.Name)
 	}
 	return f.Put(*u.Rule)
+}
+
+// restoreService also stops what a boot in the middle of the transaction has started with the new definition.
+func restoreService(ctx context.Context, host Host, u serviceUndo) error {
+	have, err := host.Services.Config(u.Name)
+	if err != nil {
+		return err
+	}
+	if have != nil && (u.Config == nil || winservice.NeedsRestart(*have, *u.Config)) {
+		if err := StopService(ctx, host, u.Name, u.Folder); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	if u.Config == nil {
+		return host.Services.Delete(ctx, u.Name)
+	}
+	return putService(ctx, host.Services, u.Name, *u.Config)
 }
 
 func putService(ctx context.Context, services winservice.Services, name string, config winservice.Config) error {
