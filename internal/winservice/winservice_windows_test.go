@@ -2,6 +2,7 @@ package winservice
 
 import (
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/windows"
@@ -12,10 +13,12 @@ func FuzzCommandLineIsTakenApartAgain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		args := []string{"x.exe", a, b, c}
 		for _, arg := range args {
-			if _, err := windows.UTF16FromString(arg); err != nil {
-				t.Skip()
+			if _, err := windows.UTF16FromString(arg); err != nil || !utf8.ValidString(arg) {
+				t.Skip("not a Windows string")
 			}
-			require.Equal(t, windows.EscapeArg(arg), escape(arg))
 		}
+		apart, err := windows.DecomposeCommandLine(CommandLine(args))
+		require.NoError(t, err)
+		require.Equal(t, args, apart)
 	})
 }
