@@ -11,10 +11,10 @@ import (
 
 // The names of the executables.
 const (
-	SSHSession = "sshsession.exe" // runs an SSH session's command as Windows' OpenSSH does
-	Refuse     = "refuse.exe"     // stands in for tools that Wine only pretends to have
-	Tar        = "tar.exe"        // unpacks what it reads on stdin, as Windows' bsdtar does
-	Services   = "services.exe"   // tells the states of the services
+	SSHSession    = "sshsession.exe"    // runs an SSH session's command as Windows' OpenSSH does
+	Refuse        = "refuse.exe"        // stands in for tools that Wine only pretends to have
+	Tar           = "tar.exe"           // unpacks what it reads on stdin, as Windows' bsdtar does
+	ServiceStates = "servicestates.exe" // tells the states of the services
 )
 
 // Refused lists the tools, as paths below system32, that Wine 8 has as programs that do nothing and return 0, or lacks though a product
@@ -34,7 +34,7 @@ func Build(ctx context.Context, moduleDir, outDir string) error {
 		return fmt.Errorf("windows programs: %s: %w", outDir, err)
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out+string(filepath.Separator),
-		"./programs/sshsession", "./programs/refuse", "./programs/tar", "./programs/services")
+		"./programs/sshsession", "./programs/refuse", "./programs/tar", "./programs/servicestates")
 	cmd.Dir = moduleDir
 	cmd.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
 	if said, err := cmd.CombinedOutput(); err != nil {

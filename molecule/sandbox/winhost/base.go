@@ -116,7 +116,7 @@ func fillDisk(prefix, disk, built, containerd string) error {
 			return err
 		}
 	}
-	for _, program := range []string{programs.SSHSession, programs.Services} {
+	for _, program := range []string{programs.SSHSession, programs.ServiceStates} {
 		if err := installFile(filepath.Join(built, program), filepath.Join(disk, "sandbox", "bin", program)); err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (h *Host) Status(ctx context.Context) (Status, error) {
 func (h *Host) Services(ctx context.Context, names ...string) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	cmd, err := h.Command(ctx, append([]string{`C:\sandbox\bin\services.exe`}, names...)...)
+	cmd, err := h.Command(ctx, append([]string{`C:\sandbox\bin\servicestates.exe`}, names...)...)
 	if err != nil {
 		return nil, err
 	}

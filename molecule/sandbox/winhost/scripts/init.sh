@@ -99,7 +99,9 @@ halt() {
     done
 }
 
+# $1: the order, $2: the seconds until it holds.
 obey() {
+    sleep "${2:-0}"
     case $1 in
     reboot) echo "boot $boot: reboot"; halt clean; boot ;;
     reset) echo "boot $boot: reset"; halt power; boot ;;
@@ -121,7 +123,8 @@ while :; do
     # The wait ends early when an order comes. bash reaps the orphans of this PID namespace meanwhile.
     if read -rt 1 -u 3 order; then
         obey "$order"
-    elif [ -e prefix/drive_c/sandbox/power ]; then # asked for from within Windows
-        obey "$(tr -d '\r\n' <prefix/drive_c/sandbox/power)"
+    elif read -r order seconds 2>/dev/null <prefix/drive_c/sandbox/power; then # from within Windows
+        rm -f prefix/drive_c/sandbox/power
+        obey "${order%$'\r'}" "${seconds%$'\r'}"
     fi
 done

@@ -1,4 +1,4 @@
-// Command services prints the states of the services that are named as arguments, or of all that start automatically, as a JSON object
+// Command servicestates prints the states of the services that are named as arguments, or of all that start automatically, as a JSON object
 // of name to state ("running", "stopped", "start pending", ...; "absent" for one that is not there).
 package main
 
@@ -22,7 +22,7 @@ func main() {
 		err = json.NewEncoder(os.Stdout).Encode(states)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "services:", err)
+		fmt.Fprintln(os.Stderr, "servicestates:", err)
 		os.Exit(1)
 	}
 }
