@@ -55,7 +55,9 @@ func Path(apiVersion, kind, namespace, name string) string {
 }
 
 // Delete deletes what is at a path.
-func (c *Cluster) Delete(t *testing.T, path string) { c.Request(t, AdminToken, http.MethodDelete, path, "", nil) }
+func (c *Cluster) Delete(t *testing.T, path string) {
+	c.Request(t, AdminToken, http.MethodDelete, path, "", nil)
+}
 
 // Get reads what is at a path into a value.
 func (c *Cluster) Get(t *testing.T, path string, into any) {

@@ -131,7 +131,7 @@ func (c *Cluster) run(t *testing.T, program string, arguments ...string) {
 			<-exited
 		}
 		if content, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
-			t.Logf("%s: %s", program, content[max(0, len(content)-3000):])
+			t.Logf("%s: %s", program, content[max(0, len(content)-1000):])
 		}
 		_ = log.Close()
 	})
