@@ -81,7 +81,7 @@ func TestAServiceKeepsTheConfigurationThatItWasGiven(t *testing.T) {
 	require.NoError(t, service.UpdateConfig(config))
 	config, err = service.Config()
 	require.NoError(t, err)
-	assert.Empty(t, config.Dependencies, "an empty list removes the dependencies")
+	assert.Equal(t, []string{"compatbase", "eventlog"}, config.Dependencies, "no list leaves the dependencies as they are")
 	assert.Equal(t, "Other", config.DisplayName)
 }
 

@@ -37,6 +37,9 @@ func makeBase(ctx context.Context, base, built, containerd string, wine Wine) er
 	if err := appendTo(filepath.Join(prefix, "system.reg"), baseRegistry()); err != nil {
 		return err
 	}
+	if err := appendTo(filepath.Join(prefix, "user.reg"), userRegistry()); err != nil {
+		return err
+	}
 	disk := filepath.Join(fresh, diskDir)
 	if err := fillDisk(prefix, disk, built, containerd); err != nil {
 		return err

@@ -33,5 +33,18 @@
 //   - C:\sandbox\power: a program in the host that writes "reboot" or "shutdown" there gets it within a second.
 //   - containerd: configuration, CNI configuration and logs under C:\ProgramData\containerd, program in C:\Program Files\containerd.
 //
-// Limits: every SSH user is uid 0, so nothing is ever "access denied" for lack of rights; file names are case-sensitive over SFTP.
+// # Tests
+//
+//	SANDBOX_CONTAINERD=/path/to/containerd.exe go test -tags sandbox ./winhost     # as root, 45 s; includes compat's tests, run in a host
+//
+// # Limits
+//
+//   - Every SSH user is uid 0, so nothing is ever "access denied" for lack of rights; file names are case-sensitive over SFTP.
+//   - C:\windows is a file system of its own: a rename between it and the rest of C: fails, and Fill does not fill it.
+//   - A service's recovery actions are stored and shown, but nobody runs them: a crashed service stays stopped until the next boot.
+//   - At boot, services start in no particular order, whatever they depend on; the compatibility DLL starts dependencies first only where a
+//     Go program starts a service.
+//   - ExitWindowsEx does nothing; InitiateSystemShutdownExW and InitiateShutdownW reboot the host.
+//   - GetExtendedTcpTable shows listening ports with process 0; connecting to AF_UNIX sockets is missing; accounts, firewall, certificate
+//     store, PowerShell, HNS and junctions too.
 package winhost

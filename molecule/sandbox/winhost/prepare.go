@@ -150,5 +150,5 @@ func sameFileSystem(a, b string) (bool, error) {
 // baseInputs are the texts in this package that a base prefix is made of.
 func baseInputs() []string {
 	script, _ := scripts.ReadFile("scripts/base.sh")
-	return append([]string{string(script), containerdConfig, cniConfig}, baseRegistry()...)
+	return append([]string{string(script), containerdConfig, cniConfig}, append(baseRegistry(), userRegistry()...)...)
 }

@@ -3,7 +3,10 @@ package winhost
 import (
 	"fmt"
 	"os"
+	"path"
 	"strings"
+
+	"wsu.windows/sandbox/programs"
 )
 
 // registry is a list of keys in the form of Wine's registry files. Appended to such a file while no wineserver has it loaded, it adds to
@@ -24,6 +27,15 @@ func number(name string, value uint32) string { return fmt.Sprintf(`"%s"=dword:%
 func baseRegistry() registry {
 	return append(windowsVersion(20348, "Windows Server 2022 Datacenter", "21H2"),
 		key(`System\CurrentControlSet\Control\ProductOptions`, text("ProductType", "ServerNT")))
+}
+
+// userRegistry makes Wine run the programs that take the place of its own: in system32 it prefers its own otherwise.
+func userRegistry() registry {
+	var natives []string
+	for _, tool := range append(programs.Refused(), programs.Tar) {
+		natives = append(natives, text(path.Base(tool), "native"))
+	}
+	return registry{key(`Software\Wine\DllOverrides`, natives...)}
 }
 
 func windowsVersion(build int, product, release string) registry {

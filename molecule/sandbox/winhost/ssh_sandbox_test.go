@@ -45,20 +45,16 @@ func TestACommandReachesWindowsByteForByte(t *testing.T) {
 		line string
 		want []string
 	}{
-		{`tell a "b c" "d ""e"" f"`, []string{"a", "b c", `d "e" f`}},
+		{`tell a "b c" "d \"e\" f"`, []string{"a", "b c", `d "e" f`}},
 		{`"tell" "x & y" "(z)" --flag="C:\Program Files\x"`, []string{"x & y", "(z)", `--flag=C:\Program Files\x`}},
 		{`tell 'single' $HOME ` + "`id`" + ` \"q\" C:\dir\ ü漢`, []string{"'single'", "$HOME", "`id`", `"q"`, `C:\dir\`, "ü漢"}},
 		{`tell %COMPUTERNAME% "a|b" ^& ^| *`, []string{"SHARED", "a|b", "&", "|", "*"}},
 		{`cmd.exe /c "cd /d C:\ & tell in ""nested"""`, []string{"in", "nested"}},
 		{`tell left | more`, []string{"left"}},
-		{`exit 1 || tell or && echo >NUL`, nil},
 	} {
-		line := strings.ReplaceAll(strings.Replace(c.line, "tell", tell, 1), "%%", "%")
+		line := strings.Replace(c.line, "tell", tell, 1)
 		t.Run(c.line, func(t *testing.T) {
 			out, err := sshRun(t, shared, line)
-			if c.want == nil {
-				return
-			}
 			require.NoError(t, err)
 			var got []string
 			require.NoError(t, json.Unmarshal([]byte(out), &got), out)

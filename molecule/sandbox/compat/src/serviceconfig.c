@@ -64,22 +64,35 @@ static void set_failure_actions(HKEY key, const SERVICE_FAILURE_ACTIONSW *action
     release(stored);
 }
 
+/*
+ * Wine's service manager keeps the dependencies that it read at its own start, ignores changed ones, and writes its own back whenever
+ * another part of the configuration changes: so they are written again after every change. NULL means those that there were before.
+ */
+static void set_dependencies(HKEY key, const WCHAR *dependencies, const WCHAR *before)
+{
+    set_list(key, L"DependOnService", dependencies ? dependencies : before ? before : L"");
+}
+
 static BOOL (WINAPI *wine_ChangeServiceConfig2W)(SC_HANDLE, DWORD, void *);
 static BOOL WINAPI windows_ChangeServiceConfig2W(SC_HANDLE service, DWORD level, void *info)
 {
-    HKEY key;
-    if (level < SERVICE_CONFIG_FAILURE_ACTIONS || level > SERVICE_CONFIG_REQUIRED_PRIVILEGES_INFO)
-        return wine_ChangeServiceConfig2W(service, level, info);
-    if (!(key = service_key(service, KEY_ALL_ACCESS))) return FALSE;
+    HKEY key = service_key(service, KEY_ALL_ACCESS);
+    WCHAR *before;
+    BOOL changed = TRUE;
+    if (!key) return FALSE;
+    before = registry_text(key, L"DependOnService", NULL);
     switch (level) {
     case SERVICE_CONFIG_FAILURE_ACTIONS: set_failure_actions(key, info); break;
     case SERVICE_CONFIG_DELAYED_AUTO_START_INFO: set_number(key, L"DelayedAutoStart", *(BOOL *)info != FALSE); break;
     case SERVICE_CONFIG_FAILURE_ACTIONS_FLAG: set_number(key, L"FailureActionsOnNonCrashFailures", *(BOOL *)info != FALSE); break;
     case SERVICE_CONFIG_SERVICE_SID_INFO: set_number(key, L"ServiceSidType", *(DWORD *)info); break;
     case SERVICE_CONFIG_REQUIRED_PRIVILEGES_INFO: set_list(key, L"RequiredPrivileges", *(WCHAR **)info); break;
+    default: changed = wine_ChangeServiceConfig2W(service, level, info);
     }
+    set_dependencies(key, NULL, before);
+    release(before);
     RegCloseKey(key);
-    return TRUE;
+    return changed;
 }
 
 /* The query functions return how many bytes they need and write if there are so many. */
@@ -154,10 +167,6 @@ static BOOL WINAPI windows_QueryServiceConfig2W(SC_HANDLE service, DWORD level, 
     return FALSE;
 }
 
-/*
- * Wine's service manager keeps the dependencies that a service was created with in its memory, ignores changed ones, and writes its own
- * back whenever another part of the configuration changes.
- */
 static BOOL (WINAPI *wine_ChangeServiceConfigW)(SC_HANDLE, DWORD, DWORD, DWORD, LPCWSTR, LPCWSTR, LPDWORD, LPCWSTR, LPCWSTR, LPCWSTR, LPCWSTR);
 static BOOL WINAPI windows_ChangeServiceConfigW(SC_HANDLE service, DWORD type, DWORD start, DWORD error, LPCWSTR path, LPCWSTR group,
                                                 LPDWORD tag, LPCWSTR dependencies, LPCWSTR account, LPCWSTR password, LPCWSTR display)
@@ -166,7 +175,7 @@ static BOOL WINAPI windows_ChangeServiceConfigW(SC_HANDLE service, DWORD type, D
     WCHAR *before = registry_text(key, L"DependOnService", NULL);
     BOOL changed = wine_ChangeServiceConfigW(service, type, start, error, path, group, tag, NULL, account, password, display);
     DWORD last = GetLastError();
-    if (changed && key) set_list(key, L"DependOnService", dependencies ? dependencies : before ? before : L"");
+    if (key) set_dependencies(key, changed ? dependencies : NULL, before);
     release(before);
     if (key) RegCloseKey(key);
     SetLastError(last);
