@@ -1,0 +1,98 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"wsu.windows/internal/cluster"
+	"wsu.windows/internal/reason"
+)
+
+func (t *task) cordon(ctx context.Context) (string, error) {
+	if _, err := t.setUnschedulable(ctx, true); err != nil {
+		return "", err
+	}
+	return t.object() + " is cordoned", nil
+}
+
+func (t *task) uncordon(ctx context.Context) (string, error) {
+	if _, err := t.setUnschedulable(ctx, false); err != nil {
+		return "", err
+	}
+	return t.object() + " is not cordoned", nil
+}
+
+func (t *task) setUnschedulable(ctx context.Context, want bool) (*corev1.Node, error) {
+	node, err := t.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before := node.Spec.Unschedulable
+	node, err = t.change(ctx, node, func(node *corev1.Node) map[string]any {
+		if node.Spec.Unschedulable == want {
+			return nil
+		}
+		return map[string]any{"unschedulable": want}
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.result.Node = describe(node)
+	t.note(fmt.Sprintf("unschedulable: %t\n", before), fmt.Sprintf("unschedulable: %t\n", want))
+	return node, nil
+}
+
+// absent deletes the Node object and waits until it is gone.
+func (t *task) absent(ctx context.Context) (string, error) {
+	node, err := t.client.Node(ctx, t.args.Name)
+	if cluster.IsNotFound(err) {
+		return t.object() + " is absent already", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := t.mayDelete(node); err != nil {
+		return "", err
+	}
+	t.note(fmt.Sprintf("node %s (uid %s)\n", node.Name, node.UID), "")
+	if t.env.CheckMode {
+		return t.object() + " would be deleted", nil
+	}
+	if err := t.client.DeleteNode(ctx, node); err != nil && !cluster.IsNotFound(err) {
+		t.changed = false
+		return "", err
+	}
+	return t.object() + " deleted", t.awaitGone(ctx, node)
+}
+
+// mayDelete wants the node to be known as this machine: an empty UUID proves nothing.
+func (t *task) mayDelete(node *corev1.Node) error {
+	if err := t.sameMachine(node); err != nil {
+		return err
+	}
+	if node.Status.NodeInfo.SystemUUID == "" && !t.args.Force {
+		return reason.New(reason.ForeignNode, t.object(), "it does not say which machine it is", "Give force: true if it is this host's.")
+	}
+	return nil
+}
+
+func (t *task) awaitGone(ctx context.Context, deleted *corev1.Node) error {
+	limited, cancel := context.WithTimeout(ctx, t.timeout())
+	defer cancel()
+	gone := false
+	err := t.client.FollowNode(limited, t.args.Name, cluster.Follower[*corev1.Node]{
+		See: func(_ context.Context, node *corev1.Node, wasDeleted bool) error {
+			gone = wasDeleted || node.UID != deleted.UID
+			return nil
+		},
+		Listed: func(_ context.Context, names map[string]bool) error { gone = gone || !names[t.args.Name]; return nil },
+		Done:   func() bool { return gone },
+	})
+	if ctx.Err() == nil && errors.Is(limited.Err(), context.DeadlineExceeded) && !gone {
+		return reason.New(reason.Timeout, t.object(), fmt.Sprintf("it is deleted but still there after %d s: a finalizer holds it", t.args.Timeout), "See its metadata.finalizers.")
+	}
+	return err
+}
