@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"net/url"
+	"strings"
 
 	"wsu.windows/internal/reason"
 )
@@ -36,11 +38,34 @@ type HybridOverlay struct {
 	VXLANPort int `json:"vxlan_port"`
 }
 
-// Proxy is the cluster-wide egress proxy, without credentials.
+// Proxy is the cluster-wide egress proxy.
 type Proxy struct {
 	HTTP    string `json:"http"`
 	HTTPS   string `json:"https"`
 	NoProxy string `json:"no_proxy"`
+	// Credentials is true where the cluster's own proxy addresses hold a user or password, which are left out here: results
+	// are shown and kept.
+	Credentials bool `json:"credentials"`
+}
+
+// NewProxy takes the addresses without their credentials.
+func NewProxy(httpProxy, httpsProxy, noProxy string) Proxy {
+	p := Proxy{NoProxy: noProxy}
+	var a, b bool
+	p.HTTP, a = withoutCredentials(httpProxy)
+	p.HTTPS, b = withoutCredentials(httpsProxy)
+	p.Credentials = a || b
+	return p
+}
+
+func withoutCredentials(address string) (clean string, had bool) {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return "", strings.Contains(address, "@")
+	}
+	had = parsed.User != nil
+	parsed.User = nil
+	return parsed.String(), had
 }
 
 // NodeFacts are what tells a node's machine apart from another.
