@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"wsu.windows/sandbox/internal/config"
@@ -20,6 +21,7 @@ type Sandbox struct {
 	Config config.Config
 	Log    *progress.Log
 	store  state.Store
+	mu     sync.Mutex // hosts are started in parallel and recorded one by one
 	state  *state.State
 }
 
@@ -53,6 +55,8 @@ func (s *Sandbox) load() error {
 
 // record saves the state after a change.
 func (s *Sandbox) record(change func(*state.State)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	change(s.state)
 	return s.store.Save(s.state)
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +144,7 @@ func (s *Sandbox) check(ctx context.Context) error {
 // Build brings the programs up to date.
 func (s *Sandbox) Build(ctx context.Context) error {
 	s.Log.Phase("Programs")
-	list := programs.ControlPlane
+	list := slices.Clone(programs.ControlPlane)
 	if s.Config.Hosts > 0 {
 		list = append(list, programs.WindowsHost...)
 	}
@@ -287,7 +288,7 @@ func (s *Sandbox) describe() {
 	s.Log.Say("machine config  %s/config/worker", s.Config.MachineConfigURL())
 	s.Log.Say("payload mirror  %s", s.Config.MirrorURL())
 	for _, host := range s.state.Hosts {
-		s.Log.Say("%-15s %s", host.Name, host.Address)
+		s.Log.Say("%-15s ssh -i %s -o UserKnownHostsFile=%s Administrator@%s", host.Name, s.privateKey(), s.knownHosts(), host.Address)
 	}
 	s.Log.Say("inventory       %s   (ansible-playbook scaleup.yml -i %s)", s.Config.Path("inventory"), s.Config.Path("inventory"))
 }

@@ -29,13 +29,6 @@ type State struct {
 	Ready     bool      `json:"ready"` // up went through to its end
 }
 
-// Host is a Windows host that was started or is about to be.
-type Host struct {
-	Name    string `json:"name"`
-	Address string `json:"address"`
-	Dir     string `json:"dir"`
-}
-
 // Store reads and writes one sandbox's state, in its folder and in /run.
 type Store struct{ files []string }
 
