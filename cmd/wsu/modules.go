@@ -2,12 +2,18 @@ package main
 
 import (
 	"wsu.windows/internal/ansible"
+	clusterinfo "wsu.windows/modules/cluster_info"
 	csrapprove "wsu.windows/modules/csr_approve"
+	ignitionmodule "wsu.windows/modules/ignition"
 	"wsu.windows/modules/node"
+	"wsu.windows/modules/report"
 )
 
 // modules are all modules of the collection, by name.
 var modules = []ansible.Module{
+	clusterinfo.Module,
 	csrapprove.Module,
+	ignitionmodule.Module,
 	node.Module,
+	report.Module,
 }
