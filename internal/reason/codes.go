@@ -1,5 +1,7 @@
 package reason
 
+//go:generate go run ./gen -o ../../docs/reasons.md
+
 // Code is a stable name of a kind of failure. Codes are never renamed; docs/reasons.md is generated from this file.
 type Code string
 
