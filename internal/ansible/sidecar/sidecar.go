@@ -14,7 +14,7 @@ import (
 	"wsu.windows/internal/ansible"
 )
 
-// document is a sidecar as Ansible reads it.
+// document is a sidecar as Ansible reads it; other keys are mistakes, such as a comma in unquoted YAML makes.
 type document struct {
 	Documentation struct {
 		Module           string            `json:"module"`
@@ -23,6 +23,10 @@ type document struct {
 		VersionAdded     string            `json:"version_added"`
 		Author           []string          `json:"author"`
 		Options          map[string]option `json:"options"`
+		Attributes       map[string]any    `json:"attributes"`
+		Notes            []string          `json:"notes"`
+		SeeAlso          []any             `json:"seealso"`
+		Requirements     []string          `json:"requirements"`
 	} `json:"DOCUMENTATION"`
 	Examples string           `json:"EXAMPLES"`
 	Return   map[string]value `json:"RETURN"`
@@ -44,6 +48,7 @@ type value struct {
 	Type        string           `json:"type"`
 	Elements    string           `json:"elements"`
 	Contains    map[string]value `json:"contains"`
+	Sample      any              `json:"sample"`
 }
 
 // common are the keys that every module's failure has.
@@ -56,7 +61,7 @@ func Problems(file string, module ansible.Module, result any) ([]string, error) 
 		return nil, err
 	}
 	var doc document
-	if err := yaml.Unmarshal(content, &doc); err != nil {
+	if err := yaml.UnmarshalStrict(content, &doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	var c comparison
@@ -112,7 +117,7 @@ func (c *comparison) options(path string, documented map[string]option, declared
 }
 
 func (c *comparison) option(path string, doc option, o ansible.Option) {
-	if doc.Description == nil {
+	if !isText(doc.Description) {
 		c.add(path, "has no description")
 	}
 	if doc.Type != o.Type {
@@ -170,7 +175,7 @@ func (c *comparison) value(path string, doc value, typ reflect.Type) {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	if doc.Description == nil || (doc.Returned == "" && strings.Count(path, ".") == 1) {
+	if !isText(doc.Description) || (doc.Returned == "" && strings.Count(path, ".") == 1) {
 		c.add(path, "has no description or returned")
 	}
 	want, elements, inner := resultType(typ)
@@ -180,6 +185,15 @@ func (c *comparison) value(path string, doc value, typ reflect.Type) {
 	if inner != nil {
 		c.values(path, doc.Contains, inner)
 	}
+}
+
+// isText is true for a string and a list of strings: ansible-doc takes nothing else, and unquoted YAML easily is.
+func isText(description any) bool {
+	if list, ok := description.([]any); ok {
+		return len(list) > 0 && !slices.ContainsFunc(list, func(item any) bool { return !isText(item) })
+	}
+	text, ok := description.(string)
+	return ok && text != ""
 }
 
 // resultType gives Ansible's words for a type, and the struct in it, if any.
