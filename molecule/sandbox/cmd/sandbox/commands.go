@@ -25,7 +25,7 @@ type usageErr string
 func (e usageErr) Error() string { return string(e) }
 
 func usageError(message string) error {
-	return usageErr("sandbox: " + message + "\n\n" + usage())
+	return usageErr("sandbox: " + message + "; `sandbox help` lists the commands")
 }
 
 func plain(do func(*lifecycle.Sandbox, context.Context) error) func(context.Context, *lifecycle.Sandbox, []string) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"wsu.windows/sandbox/internal/config"
@@ -43,7 +44,7 @@ func run(ctx context.Context, arguments []string) error {
 		return usageError(fmt.Sprintf("unknown command %q", name))
 	}
 	if command.arguments(rest) != nil {
-		return usageError(fmt.Sprintf("usage: sandbox %s %s", command.name, command.takes))
+		return usageError(strings.TrimSpace(fmt.Sprintf("usage: sandbox %s %s", command.name, command.takes)))
 	}
 	workDir, err := os.Getwd()
 	if err != nil {

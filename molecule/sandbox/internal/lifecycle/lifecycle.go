@@ -20,9 +20,12 @@ import (
 type Sandbox struct {
 	Config config.Config
 	Log    *progress.Log
-	store  state.Store
-	mu     sync.Mutex // hosts are started in parallel and recorded one by one
-	state  *state.State
+	// Program is the sandbox command, started for `serve`; empty means the running program.
+	Program string
+
+	store state.Store
+	mu    sync.Mutex // hosts are started in parallel and recorded one by one
+	state *state.State
 }
 
 // New is the sandbox that the configuration names.
@@ -82,8 +85,11 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// installSelf puts this very program into the sandbox's bin, where it outlives `go run`.
+// installSelf puts this very program into the sandbox's bin, where it outlives `go run`. Program names another one instead.
 func (s *Sandbox) installSelf() (string, error) {
+	if s.Program != "" {
+		return s.Program, nil
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("sandbox program: %w", err)

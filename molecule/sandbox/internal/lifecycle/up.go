@@ -38,6 +38,9 @@ func (s *Sandbox) Up(ctx context.Context) error {
 		}
 		begin := time.Now()
 		if err := s.start(ctx); err != nil {
+			if s.state == nil { // nothing was started yet
+				return err
+			}
 			s.Log.Phase("Taking down what was started")
 			// The context may be cancelled (Ctrl-C); ending must still go through.
 			return errors.Join(err, s.teardown(context.WithoutCancel(ctx)))
