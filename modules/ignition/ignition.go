@@ -16,6 +16,7 @@ import (
 	"wsu.windows/internal/cluster"
 	"wsu.windows/internal/cluster/openshift"
 	"wsu.windows/internal/ignition"
+	"wsu.windows/internal/kubeconfig"
 	"wsu.windows/internal/reason"
 )
 
@@ -74,7 +75,10 @@ func Run(ctx context.Context, env *ansible.Env, args *Args) (ansible.Result, err
 	env.Secret(fetched.Token)
 	worker, err := ignition.Parse(fetched.Raw)
 	if err != nil {
-		return ansible.Result{}, fmt.Errorf("%s: %w", source, err)
+		return ansible.Result{}, blame(err, why)
+	}
+	if bootstrap, err := kubeconfig.Parse(worker.BootstrapKubeconfig, ""); err == nil {
+		env.Secret(bootstrap.Token)
 	}
 	path, err := keep(folder, worker.SHA256, fetched.Raw)
 	if err != nil {
@@ -86,6 +90,14 @@ func Run(ctx context.Context, env *ansible.Env, args *Args) (ansible.Result, err
 		KubeletCASHA256: worker.KubeletCASHA256, CloudProvider: worker.KubeletFlags["cloud-provider"], BootstrapUser: openshift.BootstrapUser,
 	}
 	return ansible.Result{Msg: fmt.Sprintf("worker Ignition %s (spec %s) from %s", worker.SHA256[:12], worker.SpecVersion, why), Data: result}, nil
+}
+
+// blame says where an Ignition came from that is wrong.
+func blame(err error, why string) error {
+	e := *reason.Of(err)
+	e.Object = strings.TrimSuffix("worker Ignition from "+why+", "+e.Object, ", ")
+	e.Err = err
+	return &e
 }
 
 // get takes the wanted source, or with auto the first that has it, and says why that one.
