@@ -56,26 +56,51 @@ func serverWords(err error) string {
 	return text
 }
 
-// permission says which rule is missing, in RBAC's words.
+// permission says which rule is missing, in RBAC's words: out of the server's details, or out of the path.
 func permission(err error, verb, what string) string {
+	resource, name, namespace := resourceOf(what)
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil || status.Status().Details.Kind == "" {
-		return fmt.Sprintf("Grant the account of the kubeconfig %s on %s.", verb, what)
-	}
-	details := status.Status().Details
-	resource := details.Kind
-	if details.Group != "" {
-		resource += "." + details.Group
+	if errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind != "" {
+		details := status.Status().Details
+		resource, name = details.Kind, details.Name
+		if details.Group != "" {
+			resource += "." + details.Group
+		}
 	}
 	text := fmt.Sprintf("Grant the account of the kubeconfig the verb %s on %s", verb, resource)
-	if details.Name != "" {
-		text += " " + details.Name
+	if name != "" {
+		text += " " + name
 	}
-	if _, rest, ok := strings.Cut(what, "/namespaces/"); ok {
-		namespace, _, _ := strings.Cut(rest, "/")
+	if namespace != "" {
 		text += " in the namespace " + namespace
 	}
 	return text + "."
+}
+
+// resourceOf reads a path as /apis/GROUP/VERSION/namespaces/NAMESPACE/RESOURCE/NAME, any of whose parts may be missing.
+func resourceOf(path string) (resource, name, namespace string) {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	group := ""
+	switch {
+	case parts[0] == "apis" && len(parts) > 3:
+		group, parts = parts[1], parts[3:]
+	case parts[0] == "api" && len(parts) > 2:
+		parts = parts[2:]
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		namespace, parts = parts[1], parts[2:]
+	}
+	resource = parts[0]
+	if len(parts) > 1 {
+		name = parts[1]
+	}
+	if len(parts) > 2 { // a subresource
+		resource += "/" + parts[2]
+	}
+	if group != "" {
+		resource += "." + group
+	}
+	return resource, name, namespace
 }
 
 func untrusted(err error) bool {
