@@ -4,6 +4,7 @@
 package testcluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -42,6 +44,8 @@ type Cluster struct {
 	SignerCA []byte
 	dir      string
 	bin      string
+	api      []string // the API server's arguments
+	stopAPI  func()
 }
 
 // Start starts a control plane that ends with the test.
@@ -58,20 +62,36 @@ func Start(t *testing.T) *Cluster {
 
 	c.run(t, "etcd", "--data-dir="+filepath.Join(c.dir, "etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer, "--unsafe-no-fsync", "--log-level=error")
-	c.run(t, "kube-apiserver", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[2]), "--etcd-servers="+etcd,
-		"--tls-cert-file="+serving.cert, "--tls-private-key-file="+serving.key, "--client-ca-file="+ca.cert, "--token-auth-file="+c.tokens(t),
+	c.api = []string{"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[2]), "--etcd-servers=" + etcd,
+		"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key, "--client-ca-file=" + ca.cert, "--token-auth-file=" + c.tokens(t),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--disable-admission-plugins=ServiceAccount",
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file="+ca.key, "--service-account-key-file="+ca.cert,
-		"--service-cluster-ip-range=172.30.0.0/16", "--profiling=false")
-	c.await(t, c.URL+"/readyz")
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file=" + ca.key, "--service-account-key-file=" + ca.cert,
+		"--service-cluster-ip-range=172.30.0.0/16", "--profiling=false"}
+	c.StartAPIServer(t)
 	manager := c.Kubeconfig(t, AdminToken)
 	c.run(t, "kube-controller-manager", "--kubeconfig="+manager, "--authentication-kubeconfig="+manager, "--authorization-kubeconfig="+manager,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[3]), "--leader-elect=false",
 		"--cluster-signing-cert-file="+ca.cert, "--cluster-signing-key-file="+ca.key,
 		"--controllers=certificatesigningrequest-signing-controller,certificatesigningrequest-approving-controller,namespace-controller,disruption-controller,serviceaccount-controller")
 	c.Apply(t, bootstrapRights)
+	// The authorizer learns of a new binding a moment later.
+	review := []byte(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": {"verb": "create", "group": "certificates.k8s.io", "resource": "certificatesigningrequests"}}}`)
+	require.Eventually(t, func() bool {
+		answer := c.Request(t, BootstrapToken, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "application/json", review)
+		return bytes.Contains(answer, []byte(`"allowed":true`))
+	}, startWithin, 50*time.Millisecond)
 	return c
 }
+
+// StartAPIServer starts the API server again after StopAPIServer, and waits until it is ready.
+func (c *Cluster) StartAPIServer(t *testing.T) {
+	t.Helper()
+	c.stopAPI = c.run(t, "kube-apiserver", c.api...)
+	c.await(t, c.URL+"/readyz")
+}
+
+// StopAPIServer ends the API server; what it holds stays in etcd.
+func (c *Cluster) StopAPIServer() { c.stopAPI() }
 
 // programs finds the folder of the programs, or skips.
 func programs(t *testing.T) string {
@@ -111,8 +131,8 @@ const bootstrapRights = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Cl
 "subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"` + Bootstrapper + `"}],
 "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"system:node-bootstrapper"}}`
 
-// run starts a program whose process ends with the test.
-func (c *Cluster) run(t *testing.T, program string, arguments ...string) {
+// run starts a program whose process ends with the test, or with the function that it returns.
+func (c *Cluster) run(t *testing.T, program string, arguments ...string) (stop func()) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(c.dir, program+".log"))
 	require.NoError(t, err)
@@ -122,7 +142,7 @@ func (c *Cluster) run(t *testing.T, program string, arguments ...string) {
 	require.NoError(t, command.Start())
 	exited := make(chan struct{})
 	go func() { _ = command.Wait(); close(exited) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-exited:
@@ -130,11 +150,15 @@ func (c *Cluster) run(t *testing.T, program string, arguments ...string) {
 			_ = command.Process.Kill()
 			<-exited
 		}
+	})
+	t.Cleanup(func() {
+		stop()
 		if content, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
 			t.Logf("%s: %s", program, content[max(0, len(content)-1000):])
 		}
 		_ = log.Close()
 	})
+	return stop
 }
 
 func (c *Cluster) await(t *testing.T, url string) {

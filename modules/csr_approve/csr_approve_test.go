@@ -239,6 +239,19 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	})
 
 	t.Run("serving", func(t *testing.T) { serving(t, c, admin) })
+
+	t.Run("goes on when the API server was away while it waited", func(t *testing.T) {
+		content, digest := request(t, "away", newKey(t), nil)
+		done := make(chan outcome)
+		go func() { done <- run(t, clientArguments(admin, "away", "away", digest)) }()
+		time.Sleep(500 * time.Millisecond) // it watches by now; if not, it lists later
+		c.StopAPIServer()
+		c.StartAPIServer(t)
+		submitClient(t, c, "away", content)
+		result := <-done
+		assert.False(t, result.Failed, result.Msg)
+		assert.Len(t, result.Approved, 1)
+	})
 }
 
 func serving(t *testing.T, c *testcluster.Cluster, admin string) {
