@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -32,6 +33,9 @@ const (
 	unauthorizedRetry = 500 * time.Millisecond
 )
 
+// silence turns client-go's own log off: what it would say belongs into results, if anywhere.
+var silence = sync.OnceFunc(func() { klog.SetLogger(klog.Logger{}) })
+
 // Client is a connection to the API server. It knows only the few types that WSU uses: a whole clientset would double the
 // size of the binary.
 type Client struct {
@@ -52,8 +56,7 @@ func Connect(kubeconfig string) (*Client, error) {
 
 // NewClient makes a client out of a configuration.
 func NewClient(config *rest.Config) (*Client, error) {
-	// What client-go would say belongs into results, if anywhere.
-	klog.SetLogger(klog.Logger{})
+	silence()
 	config = rest.CopyConfig(config)
 	config.UserAgent = "wsu/" + version.Release
 	config.QPS = -1 // the server has priority and fairness; throttling here only delays a node
