@@ -1,0 +1,54 @@
+# Everything that one does with this project; `make help` lists it.
+SHELL := /bin/bash
+SANDBOX := .sandbox/bin/sandbox
+GO_SOURCES := $(shell git ls-files -co --exclude-standard '*.go' 'go.mod' 'go.sum')
+
+.DEFAULT_GOAL := help
+.PHONY: help packages sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+packages: ## install the Debian packages that the sandbox needs
+	@scripts/install-packages.sh
+
+$(SANDBOX): $(filter molecule/sandbox/%,$(GO_SOURCES))
+	CGO_ENABLED=0 go build -C molecule/sandbox -o ../../$(SANDBOX) ./cmd/sandbox
+
+sandbox-programs: packages $(SANDBOX) ## build the control plane and containerd.exe into .sandbox/bin
+	$(SANDBOX) build
+
+sandbox: packages $(SANDBOX) ## build and start the sandbox (SANDBOX_HOSTS=2)
+	$(SANDBOX) up
+
+sandbox-down: $(SANDBOX) ## end the sandbox
+	$(SANDBOX) down
+
+sandbox-status: $(SANDBOX) ## say what of the sandbox runs
+	$(SANDBOX) status
+
+sandbox-reboot: $(SANDBOX) ## reboot a Windows host of the sandbox, HOST=winhost1
+	$(SANDBOX) reboot $(HOST)
+
+generate: ## generate the documentation that comes from code
+	go generate ./internal/reason
+
+vet: ## look at the code as both systems see it
+	go vet ./...
+	GOOS=windows go build ./internal/wmcb/... ./internal/winservice/... ./internal/securefile/... ./internal/firewall/...
+	cd molecule/sandbox && go vet ./... && go vet -tags sandbox ./...
+
+shellcheck: ## look at the scripts
+	shellcheck scripts/*.sh .ci/run
+
+test-quick: ## unit tests that need nothing but Go
+	go test ./...
+	cd molecule/sandbox && go test ./...
+
+test-sandbox: sandbox-programs ## the sandbox's own tests: a control plane and Windows hosts, started and ended (root)
+	cd molecule/sandbox && SANDBOX_CONTAINERD=$(CURDIR)/.sandbox/bin/containerd.exe go test -count=1 -tags sandbox ./internal/lifecycle ./winhost
+
+test: packages vet shellcheck sandbox-programs ## every test
+	WSU_TEST_KUBE_BIN=$(CURDIR)/.sandbox/bin go test ./...
+	cd molecule/sandbox && go test ./...
+	$(MAKE) test-sandbox
