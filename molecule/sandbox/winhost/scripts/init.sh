@@ -12,22 +12,22 @@ fail() { echo "winhost $WINHOST_NAME: $*" >&2; exit 1; }
 
 # The real machine is read-only in here: a Windows program that opens /var/x reaches Linux' root even without drive z:.
 isolate() {
-    mount --make-rprivate / &&
-    mount -t proc proc /proc &&
-    mount --bind "$dir" /mnt &&
-    mount -t tmpfs -o mode=755,size=64m tmpfs /run && mkdir -p /run/winhost &&
-    mount --bind /mnt /run/winhost && umount /mnt || return 1
+    mount -n --make-rprivate / &&
+    mount -n -t proc proc /proc &&
+    mount -n --bind "$dir" /mnt &&
+    mount -n -t tmpfs -o mode=755,size=64m tmpfs /run && mkdir -p /run/winhost &&
+    mount -n --bind /mnt /run/winhost && umount /mnt || return 1
     local scratch
     for scratch in /tmp /var/log /var/lib /var/tmp; do
-        mount -t tmpfs -o mode=1777,size=256m tmpfs $scratch || return 1
+        mount -n -t tmpfs -o mode=1777,size=256m tmpfs $scratch || return 1
     done
     mkdir -p /run/sshd /var/log/pods "$HOME" && chmod 0755 /run/sshd &&
-    mount -o remount,bind,ro / || return 1
+    mount -n -o remount,bind,ro / || return 1
     local file
     for file in passwd group shadow hosts resolv.conf nsswitch.conf; do
-        mount --bind $home/etc/$file /etc/$file || return 1
+        mount -n --bind $home/etc/$file /etc/$file || return 1
     done
-    [ ! -e /etc/pam.d/sshd ] || mount --bind $home/etc/pam-sshd /etc/pam.d/sshd || return 1
+    [ ! -e /etc/pam.d/sshd ] || mount -n --bind $home/etc/pam-sshd /etc/pam.d/sshd || return 1
     cd $home
 }
 
@@ -44,21 +44,21 @@ disk() {
         mkfs.ext4 -q -F -m 0 -N 131072 -O ^has_journal -E lazy_itable_init=1,nodiscard disk.img || return 1
         fresh=yes
     fi
-    mount -o loop,discard,noatime disk.img prefix/drive_c || return 1
+    mount -n -o loop,discard,noatime disk.img prefix/drive_c || return 1
     if [ -n "$fresh" ]; then
         rmdir prefix/drive_c/lost+found
         cp -a disk.first/. prefix/drive_c/ && mkdir -p prefix/drive_c/windows && rm -rf disk.first && touch disk.ready || return 1
     fi
-    mount --bind windows prefix/drive_c/windows
+    mount -n --bind windows prefix/drive_c/windows
 }
 
 # SFTP sees C:\k as /C:/k, as Windows' own OpenSSH shows it.
 sftp_view() {
     mkdir -p /run/sftp/C: /run/sftp/usr /run/sftp/dev /run/sftp/etc &&
     ln -s usr/lib /run/sftp/lib && ln -s usr/lib64 /run/sftp/lib64 &&
-    mount --bind /usr /run/sftp/usr && mount -o remount,bind,ro /run/sftp/usr &&
-    mount --bind prefix/drive_c /run/sftp/C: && mount --rbind prefix/drive_c/windows /run/sftp/C:/windows &&
-    touch /run/sftp/dev/null && mount --bind /dev/null /run/sftp/dev/null &&
+    mount -n --bind /usr /run/sftp/usr && mount -n -o remount,bind,ro /run/sftp/usr &&
+    mount -n --bind prefix/drive_c /run/sftp/C: && mount -n --rbind prefix/drive_c/windows /run/sftp/C:/windows &&
+    touch /run/sftp/dev/null && mount -n --bind /dev/null /run/sftp/dev/null &&
     cp etc/passwd etc/group /run/sftp/etc/
 }
 
