@@ -4,7 +4,7 @@ SANDBOX := .sandbox/bin/sandbox
 GO_SOURCES := $(shell git ls-files -co --exclude-standard '*.go' 'go.mod' 'go.sum')
 
 .DEFAULT_GOAL := help
-.PHONY: help packages sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
+.PHONY: help packages setup build test-collection sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -38,8 +38,17 @@ vet: ## look at the code as both systems see it
 	GOOS=windows go build ./internal/wmcb/... ./internal/winservice/... ./internal/securefile/... ./internal/firewall/...
 	cd molecule/sandbox && go vet ./... && go vet -tags sandbox ./...
 
+setup: packages ## install everything: Debian packages, .venv (ansible-core 2.19), .venv-2.16
+	@scripts/setup-venvs.sh
+
+build: ## assemble the collection into build/ansible_collections
+	@scripts/build-collection.sh
+
+test-collection: setup build sandbox-programs ## run modules as Ansible does, under both ansible-cores (root)
+	tests/collection.sh
+
 shellcheck: ## look at the scripts
-	shellcheck scripts/*.sh .ci/run
+	shellcheck scripts/*.sh tests/*.sh .ci/run
 
 test-quick: ## unit tests that need nothing but Go
 	go test ./...
@@ -52,3 +61,4 @@ test: packages vet shellcheck sandbox-programs ## every test
 	WSU_TEST_KUBE_BIN=$(CURDIR)/.sandbox/bin go test ./...
 	cd molecule/sandbox && go test ./...
 	$(MAKE) test-sandbox
+	$(MAKE) test-collection
