@@ -85,6 +85,9 @@ func (p Process) End(ctx context.Context, patience time.Duration) error {
 	if p.wait(ctx, patience) {
 		return nil
 	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s (pid %d): not waited for its end: %w", p.Name, p.PID, err)
+	}
 	return fmt.Errorf("%s (pid %d) does not end, not even when killed", p.Name, p.PID)
 }
 

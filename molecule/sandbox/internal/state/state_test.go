@@ -1,6 +1,7 @@
 package state
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,9 @@ func sleeper(t *testing.T) Process {
 	t.Helper()
 	process, err := Start("sleeper", filepath.Join(t.TempDir(), "logs", "sleeper.log"), exec.Command("sleep", "1000"))
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, process.End(t.Context(), 10*time.Second)) })
+	// The test's own context has ended when the clean-up runs.
+	ctx := context.WithoutCancel(t.Context())
+	t.Cleanup(func() { assert.NoError(t, process.End(ctx, 10*time.Second)) })
 	return process
 }
 
