@@ -3,6 +3,7 @@ package main
 import (
 	"wsu.windows/internal/ansible"
 	clusterinfo "wsu.windows/modules/cluster_info"
+	"wsu.windows/modules/conflicts"
 	csrapprove "wsu.windows/modules/csr_approve"
 	ignitionmodule "wsu.windows/modules/ignition"
 	"wsu.windows/modules/node"
@@ -12,6 +13,7 @@ import (
 // modules are all modules of the collection, by name.
 var modules = []ansible.Module{
 	clusterinfo.Module,
+	conflicts.Module,
 	csrapprove.Module,
 	ignitionmodule.Module,
 	node.Module,
