@@ -4,12 +4,14 @@ package conflicts
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"wsu.windows/internal/ansible"
+	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/reason"
 )
 
@@ -18,20 +20,16 @@ var Module = ansible.New("conflicts", Run)
 
 // Args are the module's arguments.
 type Args struct {
-	Hosts     []Host          `json:"hosts" required:"true"`
+	// Hosts maps the inventory's name of a host to what the task with wmcb preflight returned.
+	Hosts     map[string]any  `json:"hosts" required:"true"`
 	Nodes     map[string]Node `json:"nodes"`
 	ClusterID string          `json:"cluster_id"`
 }
 
-// Host is a machine as its preflight saw it.
-type Host struct {
-	Host       string `json:"host" required:"true"`
-	NodeName   string `json:"node_name" required:"true"`
-	SystemUUID string `json:"system_uuid"`
-	// JoinedCluster is the cluster that wmcb's own state names, or empty.
-	JoinedCluster string `json:"joined_cluster"`
-	// JoinedNode is the node that wmcb's own state names, or empty.
-	JoinedNode string `json:"joined_node"`
+// machine is a host as its preflight saw it.
+type machine struct {
+	host  string
+	facts nodereport.Facts
 }
 
 // Node is a node as cluster_info returns it.
@@ -65,59 +63,88 @@ type Result struct {
 
 // Run compares and changes nothing. Conflicts are not the module's failure: the other hosts go on.
 func Run(_ context.Context, _ *ansible.Env, args *Args) (ansible.Result, error) {
+	machines, err := machinesOf(args.Hosts)
+	if err != nil {
+		return ansible.Result{}, err
+	}
 	conflicts := map[string]Conflict{}
-	for _, host := range args.Hosts {
-		if problem := firstProblem(host, args); problem != nil {
-			conflicts[host.Host] = Conflict{
-				Reason: problem.Code, Object: problem.Object, Msg: host.Host + ": " + problem.Error(), Remedy: problem.Remedy,
+	for _, m := range machines {
+		if problem := firstProblem(m, machines, args); problem != nil {
+			conflicts[m.host] = Conflict{
+				Reason: problem.Code, Object: problem.Object, Msg: m.host + ": " + problem.Error(), Remedy: problem.Remedy,
 			}
 		}
 	}
 	return ansible.Result{Msg: summary(conflicts), Data: Result{Conflicts: conflicts}}, nil
 }
 
-func firstProblem(host Host, args *Args) *reason.Error {
-	object := "node " + host.NodeName
-	if host.JoinedCluster != "" && args.ClusterID != "" && host.JoinedCluster != args.ClusterID {
-		return reason.New(reason.ForeignNode, object,
-			fmt.Sprintf("the machine is a node of another cluster, %s; this one is %s", host.JoinedCluster, args.ClusterID),
-			"Remove it there first with playbooks/remove.yml.")
+// machinesOf leaves out the hosts whose preflight failed: they do not go on anyway.
+func machinesOf(results map[string]any) ([]machine, error) {
+	var machines []machine
+	for _, host := range slices.Sorted(maps.Keys(results)) {
+		encoded, err := json.Marshal(results[host])
+		if err != nil {
+			return nil, reason.Wrap(reason.ArgumentInvalid, "hosts."+host, err, "")
+		}
+		var result struct {
+			Failed   bool                  `json:"failed"`
+			Document *nodereport.Preflight `json:"document"`
+		}
+		if err := json.Unmarshal(encoded, &result); err != nil {
+			return nil, reason.Wrap(reason.ArgumentInvalid, "hosts."+host, err, "Give what the task with wmcb preflight returned.")
+		}
+		if !result.Failed && result.Document != nil {
+			machines = append(machines, machine{host, result.Document.Facts})
+		}
 	}
-	if host.JoinedNode != "" && host.JoinedNode != host.NodeName {
-		return reason.New(reason.ForeignNode, object,
-			fmt.Sprintf("the machine is already node %s, and a node cannot be renamed", host.JoinedNode),
-			"Leave wsu_node_name as it was, or remove the host with playbooks/remove.yml and join it again.")
+	return machines, nil
+}
+
+func firstProblem(m machine, machines []machine, args *Args) *reason.Error {
+	name, object := m.facts.NodeName, "node "+m.facts.NodeName
+	if joined := m.facts.Joined; joined != nil {
+		if joined.Cluster != "" && args.ClusterID != "" && joined.Cluster != args.ClusterID {
+			return reason.New(reason.ForeignNode, object,
+				fmt.Sprintf("the machine is a node of another cluster, %s; this one is %s", joined.Cluster, args.ClusterID),
+				"Remove it there first with playbooks/remove.yml.")
+		}
+		if joined.NodeName != "" && joined.NodeName != name {
+			return reason.New(reason.ForeignNode, object,
+				fmt.Sprintf("the machine is already node %s, and a node cannot be renamed", joined.NodeName),
+				"Leave wsu_node_name as it was, or remove the host with playbooks/remove.yml and join it again.")
+		}
 	}
-	if same := others(host, args.Hosts, sameName); len(same) > 0 {
+	if same := others(m, machines, sameName); len(same) > 0 {
 		return reason.New(reason.NodeNameDuplicate, object, "the name is also that of "+strings.Join(same, ", "),
 			"Give each machine a host name of its own, or list one machine once; nothing was changed on either.")
 	}
-	if same := others(host, args.Hosts, sameMachine); len(same) > 0 {
+	if same := others(m, machines, sameMachine); len(same) > 0 {
 		return reason.New(reason.NodeNameDuplicate, object,
-			fmt.Sprintf("the machine has the system UUID %s, and so has %s", host.SystemUUID, strings.Join(same, ", ")),
+			fmt.Sprintf("the machine has the system UUID %s, and so has %s", m.facts.SystemUUID, strings.Join(same, ", ")),
 			"List one machine once; if they are clones, give each a UUID of its own.")
 	}
-	return clusterProblem(host, object, args.Nodes)
+	return clusterProblem(m.facts, object, args.Nodes)
 }
 
-func sameName(a, b Host) bool { return a.NodeName == b.NodeName }
-func sameMachine(a, b Host) bool {
-	return a.SystemUUID != "" && strings.EqualFold(a.SystemUUID, b.SystemUUID)
+func sameName(a, b machine) bool { return a.facts.NodeName == b.facts.NodeName }
+
+func sameMachine(a, b machine) bool {
+	return a.facts.SystemUUID != "" && strings.EqualFold(a.facts.SystemUUID, b.facts.SystemUUID)
 }
 
-func others(host Host, hosts []Host, same func(a, b Host) bool) []string {
+func others(m machine, machines []machine, same func(a, b machine) bool) []string {
 	var names []string
-	for _, other := range hosts {
-		if other.Host != host.Host && same(host, other) {
-			names = append(names, other.Host)
+	for _, other := range machines {
+		if other.host != m.host && same(m, other) {
+			names = append(names, other.host)
 		}
 	}
 	return names
 }
 
 // clusterProblem looks at the node of exactly this name.
-func clusterProblem(host Host, object string, nodes map[string]Node) *reason.Error {
-	node, exists := nodes[host.NodeName]
+func clusterProblem(facts nodereport.Facts, object string, nodes map[string]Node) *reason.Error {
+	node, exists := nodes[facts.NodeName]
 	switch {
 	case !exists:
 		return nil
@@ -127,10 +154,10 @@ func clusterProblem(host Host, object string, nodes map[string]Node) *reason.Err
 	case node.OS != "" && node.OS != "windows":
 		return reason.New(reason.ForeignNode, object, fmt.Sprintf("the cluster has a %s node of that name", node.OS),
 			"Rename the machine, or set wsu_node_name.")
-	case node.SystemUUID != "" && host.SystemUUID != "" && !strings.EqualFold(node.SystemUUID, host.SystemUUID):
+	case node.SystemUUID != "" && facts.SystemUUID != "" && !strings.EqualFold(node.SystemUUID, facts.SystemUUID):
 		return reason.New(reason.ForeignNode, object,
-			fmt.Sprintf("the cluster's node of that name is another machine: its system UUID is %s, this machine's is %s", node.SystemUUID, host.SystemUUID),
-			"Rename the machine or set wsu_node_name; if the other machine is gone for good, delete its node first: oc delete node "+host.NodeName)
+			fmt.Sprintf("the cluster's node of that name is another machine: its system UUID is %s, this machine's is %s", node.SystemUUID, facts.SystemUUID),
+			"Rename the machine or set wsu_node_name; if the other machine is gone for good, delete its node first: oc delete node "+facts.NodeName)
 	}
 	return nil
 }

@@ -7,10 +7,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"wsu.windows/internal/ansible"
+	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/reason"
 )
 
 const uuid1, uuid2 = "4C4C4544-0042-3510-8052-B4C04F4E3632", "4C4C4544-0042-3510-8052-B4C04F4E3633"
+
+// host is a line of the tests' tables.
+type host struct{ Host, NodeName, SystemUUID, JoinedCluster, JoinedNode string }
+
+// preflights makes of them what Ansible hands over: the results of tasks.
+func preflights(hosts ...host) map[string]any {
+	results := map[string]any{}
+	for _, h := range hosts {
+		document := nodereport.Preflight{Facts: nodereport.Facts{NodeName: h.NodeName, SystemUUID: h.SystemUUID}}
+		if h.JoinedNode != "" {
+			document.Facts.Joined = &nodereport.Joined{NodeName: h.JoinedNode, Cluster: h.JoinedCluster}
+		}
+		results[h.Host] = map[string]any{"failed": false, "changed": false, "document": document, "seconds": 0.4}
+	}
+	return results
+}
 
 func conflictsOf(t *testing.T, args Args) map[string]Conflict {
 	t.Helper()
@@ -22,7 +39,7 @@ func conflictsOf(t *testing.T, args Args) map[string]Conflict {
 
 func TestFreshMachinesWithNamesOfTheirOwnMayJoin(t *testing.T) {
 	assert.Empty(t, conflictsOf(t, Args{
-		Hosts: []Host{{Host: "a", NodeName: "win-1", SystemUUID: uuid1}, {Host: "b", NodeName: "win-2", SystemUUID: uuid2}},
+		Hosts: preflights(host{Host: "a", NodeName: "win-1", SystemUUID: uuid1}, host{Host: "b", NodeName: "win-2", SystemUUID: uuid2}),
 		// The names of these nodes only contain the hosts' names.
 		Nodes: map[string]Node{"win-10": {OS: "windows", SystemUUID: "other"}, "my-win-1": {OS: "linux"}},
 	}))
@@ -30,14 +47,14 @@ func TestFreshMachinesWithNamesOfTheirOwnMayJoin(t *testing.T) {
 
 func TestAMachineThatIsThisNodeMayJoinAgain(t *testing.T) {
 	assert.Empty(t, conflictsOf(t, Args{
-		Hosts:     []Host{{Host: "a", NodeName: "win-1", SystemUUID: uuid1, JoinedCluster: "c1", JoinedNode: "win-1"}},
+		Hosts:     preflights(host{Host: "a", NodeName: "win-1", SystemUUID: uuid1, JoinedCluster: "c1", JoinedNode: "win-1"}),
 		Nodes:     map[string]Node{"win-1": {OS: "windows", SystemUUID: "4c4c4544-0042-3510-8052-b4c04f4e3632"}},
 		ClusterID: "c1",
 	}))
 }
 
 func TestWhatMustNotJoin(t *testing.T) {
-	this := Host{Host: "a", NodeName: "win-1", SystemUUID: uuid1}
+	this := host{Host: "a", NodeName: "win-1", SystemUUID: uuid1}
 	for name, c := range map[string]struct {
 		args   Args
 		code   reason.Code
@@ -45,25 +62,25 @@ func TestWhatMustNotJoin(t *testing.T) {
 		remedy string
 	}{
 		"the cluster's node of that name is another machine": {
-			Args{Hosts: []Host{this}, Nodes: map[string]Node{"win-1": {OS: "windows", SystemUUID: uuid2}}}, reason.ForeignNode, uuid2, "oc delete node win-1",
+			Args{Hosts: preflights(this), Nodes: map[string]Node{"win-1": {OS: "windows", SystemUUID: uuid2}}}, reason.ForeignNode, uuid2, "oc delete node win-1",
 		},
 		"the operator manages it": {
-			Args{Hosts: []Host{this}, Nodes: map[string]Node{"win-1": {OS: "windows", SystemUUID: uuid1, WMCO: true}}}, reason.ForeignNode, "Operator", "operator's configuration",
+			Args{Hosts: preflights(this), Nodes: map[string]Node{"win-1": {OS: "windows", SystemUUID: uuid1, WMCO: true}}}, reason.ForeignNode, "Operator", "operator's configuration",
 		},
 		"a Linux node has the name": {
-			Args{Hosts: []Host{this}, Nodes: map[string]Node{"win-1": {OS: "linux", SystemUUID: uuid2}}}, reason.ForeignNode, "linux node", "Rename",
+			Args{Hosts: preflights(this), Nodes: map[string]Node{"win-1": {OS: "linux", SystemUUID: uuid2}}}, reason.ForeignNode, "linux node", "Rename",
 		},
 		"it is a node of another cluster": {
-			Args{Hosts: []Host{{Host: "a", NodeName: "win-1", JoinedCluster: "c2"}}, ClusterID: "c1"}, reason.ForeignNode, "another cluster, c2", "remove.yml",
+			Args{Hosts: preflights(host{Host: "a", NodeName: "win-1", JoinedNode: "win-1", JoinedCluster: "c2"}), ClusterID: "c1"}, reason.ForeignNode, "another cluster, c2", "remove.yml",
 		},
 		"it is a node of another name": {
-			Args{Hosts: []Host{{Host: "a", NodeName: "win-1", JoinedNode: "win-9", JoinedCluster: "c1"}}, ClusterID: "c1"}, reason.ForeignNode, "already node win-9", "remove.yml",
+			Args{Hosts: preflights(host{Host: "a", NodeName: "win-1", JoinedNode: "win-9", JoinedCluster: "c1"}), ClusterID: "c1"}, reason.ForeignNode, "already node win-9", "remove.yml",
 		},
 		"another host has the name": {
-			Args{Hosts: []Host{this, {Host: "b", NodeName: "win-1", SystemUUID: uuid2}}}, reason.NodeNameDuplicate, "also that of b", "host name of its own",
+			Args{Hosts: preflights(this, host{Host: "b", NodeName: "win-1", SystemUUID: uuid2})}, reason.NodeNameDuplicate, "also that of b", "host name of its own",
 		},
 		"one machine is listed twice": {
-			Args{Hosts: []Host{this, {Host: "b", NodeName: "win-2", SystemUUID: uuid1}}}, reason.NodeNameDuplicate, "and so has b", "one machine once",
+			Args{Hosts: preflights(this, host{Host: "b", NodeName: "win-2", SystemUUID: uuid1})}, reason.NodeNameDuplicate, "and so has b", "one machine once",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +94,14 @@ func TestWhatMustNotJoin(t *testing.T) {
 }
 
 func TestBothHostsOfOneNameAreNamed(t *testing.T) {
-	conflicts := conflictsOf(t, Args{Hosts: []Host{{Host: "a", NodeName: "n"}, {Host: "b", NodeName: "n"}, {Host: "c", NodeName: "m"}}})
+	conflicts := conflictsOf(t, Args{Hosts: preflights(host{Host: "a", NodeName: "n"}, host{Host: "b", NodeName: "n"}, host{Host: "c", NodeName: "m"})})
 	assert.Len(t, conflicts, 2)
 	assert.NotContains(t, conflicts, "c")
+}
+
+func TestAHostWhosePreflightFailedIsLeftOut(t *testing.T) {
+	hosts := preflights(host{Host: "a", NodeName: "n"}, host{Host: "b", NodeName: "n"})
+	hosts["b"].(map[string]any)["failed"] = true
+	hosts["c"] = map[string]any{"failed": true, "document": nil}
+	assert.Empty(t, conflictsOf(t, Args{Hosts: hosts}))
 }
