@@ -14,6 +14,6 @@ for documentation in modules/*/*.yml; do
   cp "$documentation" "$target/plugins/modules/$name.yml"
   ln -sfn "../bin/wsu.linux-$architecture" "$target/plugins/modules/$name"
 done
-rm -rf "$target/plugins/action"
+rm -rf "$target/plugins/action" "$target/roles" "$target/playbooks"
 cp -R plugins/action "$target/plugins/action"
-cp -R meta galaxy.yml README.md LICENSE CHANGELOG.md "$target/"
+cp -R meta roles playbooks galaxy.yml README.md LICENSE CHANGELOG.md "$target/"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import time
 
 from ansible.plugins.action import ActionBase
 from ansible.release import __version__ as core_version
@@ -41,12 +42,27 @@ def choose_hosts(groups, new_workers, workers, windows):
     return [host for host in dict.fromkeys(chosen) if host in only]
 
 
+def choose_only(wanted, groups, windows):
+    """Return the hosts that wsu_remove_hosts names (a list, or separated by commas), and what is wrong with it."""
+    names = wanted.split(",") if isinstance(wanted, str) else [str(name) for name in wanted or []]
+    names = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    if not names:
+        return [], "wsu_remove_hosts names no host. Say which to remove: -e wsu_remove_hosts=HOST,HOST"
+    known = set(groups.get(windows, []))
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            return [], f"wsu_remove_hosts: {name} is no host of [{windows}] in this inventory.{hint}"
+    return names, ""
+
+
 class ActionModule(ActionBase):
     """Fail with every problem at once, or return the hosts of this run."""
 
     _supports_check_mode = True
     _requires_connection = False
-    _VALID_ARGS = frozenset(("known", "new_workers_group", "workers_group", "windows_group", "internal"))
+    _VALID_ARGS = frozenset(("known", "new_workers_group", "workers_group", "windows_group", "only"))
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -61,13 +77,13 @@ class ActionModule(ActionBase):
             )
         known = set(args["known"])
         names = {host: list(hostvars.raw_get(host)) for host in hostvars}
-        names["this run"] = [name for name in task_vars if name not in args.get("internal", [])]
+        names["this run"] = list(task_vars)
         problems = unknown_variables(names, known)
         if problems:
             return failure(result, "variable_unknown", "\n".join(problems))
         new, workers, windows = (args[key] for key in ("new_workers_group", "workers_group", "windows_group"))
         hosts = choose_hosts(task_vars["groups"], new, workers, windows)
-        if not hosts:
+        if not hosts and "only" not in args:
             return failure(
                 result,
                 "no_hosts",
@@ -75,7 +91,12 @@ class ActionModule(ActionBase):
                 f"have joined into [{workers}], and the Windows ones of them into [{windows}] as well; "
                 "`ansible-inventory --graph -i INVENTORY` shows the groups.",
             )
-        result.update(changed=False, hosts=hosts)
+        if "only" in args:
+            hosts, problem = choose_only(args["only"], task_vars["groups"], windows)
+            if problem:
+                return failure(result, "no_hosts", problem)
+        started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        result.update(changed=False, hosts=hosts, started=started)
         return result
 
 
