@@ -59,10 +59,14 @@ func newBuilder(ctx context.Context, options Options, before *state.State, mayLa
 	return b, nil
 }
 
-func (b *builder) readIgnition() (*ignition.Worker, error) {
-	path, object := b.spec.Bootstrap.IgnitionFile, b.spec.Bootstrap.IgnitionFile
-	if digest := b.spec.Bootstrap.IgnitionSHA256; digest != "" {
-		path, object = filepath.Join(b.layout.store, digest), "Ignition "+digest
+func (b *builder) readIgnition() (*ignition.Worker, error) { return ReadIgnition(b.spec) }
+
+// ReadIgnition reads the worker Ignition that a specification names, from the store or from a file. Its digest is verified.
+func ReadIgnition(spec *nodespec.NodeSpec) (*ignition.Worker, error) {
+	path, object := spec.Bootstrap.IgnitionFile, spec.Bootstrap.IgnitionFile
+	digest := spec.Bootstrap.IgnitionSHA256
+	if digest != "" {
+		path, object = filepath.Join(layoutOf(spec).store, digest), "Ignition "+digest
 	}
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +76,7 @@ func (b *builder) readIgnition() (*ignition.Worker, error) {
 		return nil, fmt.Errorf("%s: %w", object, err)
 	}
 	sum := sha256.Sum256(raw)
-	if digest := b.spec.Bootstrap.IgnitionSHA256; digest != "" && hex.EncodeToString(sum[:]) != digest {
+	if digest != "" && hex.EncodeToString(sum[:]) != digest {
 		return nil, reason.New(reason.FileMissing, object, "its content in the store is damaged: the SHA-256 is "+hex.EncodeToString(sum[:]),
 			"Transfer the release's files again.")
 	}
