@@ -1,0 +1,152 @@
+package ssh
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strings"
+
+	"github.com/pkg/sftp"
+
+	"wsu.windows/internal/reason"
+	"wsu.windows/internal/transport"
+)
+
+var errClosed = net.ErrClosed
+
+// sftp opens the file subsystem once, if the host has one.
+func (c *connection) sftp() (*sftp.Client, error) {
+	c.filesOnce.Do(func() {
+		c.files, c.noFiles = sftp.NewClient(c.client, sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(128))
+	})
+	return c.files, c.noFiles
+}
+
+// PutFirst brings one file: over SFTP where the host has it, else as a tar stream into Windows' own tar.exe.
+func (c *connection) PutFirst(ctx context.Context, path string, content io.ReaderAt, size int64) (string, error) {
+	stop := context.AfterFunc(ctx, func() { c.client.Close() })
+	defer stop()
+	if files, err := c.sftp(); err == nil {
+		if err := c.put(files, path, content, size); err != nil {
+			return "sftp", c.putError(ctx, path, err)
+		}
+		return "sftp", nil
+	}
+	return "tar", c.untar(ctx, path, content, size)
+}
+
+// put writes beside the path and renames: concurrent writes leave holes when they break off.
+func (c *connection) put(files *sftp.Client, path string, content io.ReaderAt, size int64) error {
+	target := sftpPath(path)
+	if err := files.MkdirAll(target[:strings.LastIndexByte(target, '/')]); err != nil {
+		return err
+	}
+	temporary := target + ".new"
+	file, err := files.Create(temporary)
+	if err != nil {
+		return err
+	}
+	_, err = file.ReadFrom(io.NewSectionReader(content, 0, size))
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		if err = files.PosixRename(temporary, target); err != nil {
+			_ = files.Remove(target)
+			err = files.Rename(temporary, target)
+		}
+	}
+	if err != nil {
+		_ = files.Remove(temporary)
+	}
+	return err
+}
+
+// sftpPath is how Windows' OpenSSH names C:\k\file.
+func sftpPath(path string) string { return "/" + strings.ReplaceAll(path, `\`, "/") }
+
+func (c *connection) putError(ctx context.Context, path string, err error) error {
+	var status *sftp.StatusError
+	object := fmt.Sprintf("%s: %s", c.object(), path)
+	switch {
+	case ctx.Err() != nil, isClosed(err):
+		return c.lost(ctx, err)
+	case errors.Is(err, fs.ErrPermission):
+		return reason.Wrap(reason.AccessDenied, object, err, "")
+	case errors.As(err, &status) && strings.Contains(strings.ToLower(err.Error()), "failure"):
+		return reason.New(reason.DiskFull, object, "the host could not write it (SFTP tells no more than \"failure\")", "Free space on the drive, and check the rights of the account.")
+	}
+	return reason.Wrap(reason.AccessDenied, object, err, "")
+}
+
+// untar needs no folder beforehand: the stream's name carries it.
+func (c *connection) untar(ctx context.Context, path string, content io.ReaderAt, size int64) error {
+	drive, rest, found := strings.Cut(path, `\`)
+	if !found {
+		return reason.New(reason.ArgumentInvalid, path, "it is not an absolute Windows path", "")
+	}
+	reader, writer := io.Pipe()
+	go func() {
+		archive := tar.NewWriter(writer)
+		err := archive.WriteHeader(&tar.Header{Name: strings.ReplaceAll(rest, `\`, "/"), Mode: 0o700, Size: size, Format: tar.FormatUSTAR})
+		if err == nil {
+			_, err = io.Copy(archive, io.NewSectionReader(content, 0, size))
+		}
+		writer.CloseWithError(errors.Join(err, archive.Close()))
+	}()
+	defer reader.Close()
+	var said bytes.Buffer
+	code, err := c.Run(ctx, transport.Command{
+		Line: `C:\Windows\System32\tar.exe -x -f - -C ` + drive + `\`, Stdin: reader, Stderr: &limited{&said, 4096},
+	})
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return reason.New(reason.AccessDenied, c.object()+": "+path, fmt.Sprintf("tar.exe ended with code %d: %.300q", code, said.String()),
+			"Check the free space of the drive and the rights of the account, or enable SFTP in the host's SSH server.")
+	}
+	return nil
+}
+
+// Remove deletes a file or an empty folder; that it is absent is no error.
+func (c *connection) Remove(ctx context.Context, path string) error {
+	files, err := c.sftp()
+	if err != nil {
+		_, err = c.Run(ctx, transport.Command{Line: "cmd.exe /c del /f /q " + path + " & rmdir " + path})
+		return err
+	}
+	target := sftpPath(path)
+	info, err := files.Stat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return c.putError(ctx, path, err)
+	}
+	if info.IsDir() {
+		err = files.RemoveDirectory(target)
+	} else {
+		err = files.Remove(target)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return c.putError(ctx, path, err)
+	}
+	return nil
+}
+
+// limited keeps the first bytes of what is written and takes the rest without keeping it.
+type limited struct {
+	buffer *bytes.Buffer
+	left   int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	kept := p[:min(len(p), l.left)]
+	l.left -= len(kept)
+	l.buffer.Write(kept)
+	return len(p), nil
+}
