@@ -1,0 +1,20 @@
+package nodereport
+
+// Receive is printed by `wmcb receive`.
+type Receive struct {
+	Header
+	// Present are the contents (SHA-256) that are in the store, verified; Missing those that are not.
+	Present []string  `json:"present"`
+	Missing []Missing `json:"missing"`
+	// Received are those that this run has brought, Bytes how many bytes of them, before compression.
+	Received []string `json:"received"`
+	Bytes    int64    `json:"bytes"`
+	// Installed is true where <install>\wmcb.exe is this wmcb.exe.
+	Installed bool `json:"installed"`
+}
+
+// Missing is a content that is not there, or not whole: Have bytes of it need not be sent again.
+type Missing struct {
+	SHA256 string `json:"sha256"`
+	Have   int64  `json:"have"`
+}

@@ -1,0 +1,241 @@
+//go:build unix
+
+package receive
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"wsu.windows/internal/nodereport"
+	"wsu.windows/internal/reason"
+	"wsu.windows/internal/store"
+	"wsu.windows/internal/transfer"
+)
+
+// bench is a control host's files and a node's install folder.
+type bench struct {
+	t       *testing.T
+	install string
+	files   []transfer.File
+}
+
+func newBench(t *testing.T, contents ...[]byte) *bench {
+	t.Helper()
+	b := &bench{t: t, install: filepath.Join(t.TempDir(), "k")}
+	for _, content := range contents {
+		sum := sha256.Sum256(content)
+		digest := hex.EncodeToString(sum[:])
+		path := filepath.Join(t.TempDir(), digest)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		b.files = append(b.files, transfer.File{Content: transfer.Content{SHA256: digest, Size: int64(len(content))}, Path: path})
+	}
+	return b
+}
+
+// mixed is half compressible.
+func mixed(size int) []byte {
+	random := rand.New(rand.NewPCG(1, uint64(size))) //nolint:gosec // the same bytes in every run
+	content := make([]byte, size)
+	for i := range content {
+		if i/1000%2 == 0 {
+			content[i] = byte(random.Uint32())
+		}
+	}
+	return content
+}
+
+func (b *bench) self() string {
+	path := filepath.Join(b.t.TempDir(), "wmcb.exe")
+	require.NoError(b.t, os.WriteFile(path, []byte("this is wmcb"), 0o700)) //nolint:gosec // a program
+	return path
+}
+
+func (b *bench) plan() nodereport.Receive {
+	b.t.Helper()
+	m := transfer.Manifest{Version: transfer.Version}
+	for _, f := range b.files {
+		m.Contents = append(m.Contents, f.Content)
+	}
+	raw, err := json.Marshal(m)
+	require.NoError(b.t, err)
+	report, err := Run(b.t.Context(), Options{Install: b.install, Plan: true, Stdin: bytes.NewReader(raw), self: b.self()})
+	require.NoError(b.t, err)
+	return report
+}
+
+// missing gives the files of a plan's answer, with their offsets.
+func (b *bench) missing(report nodereport.Receive) []transfer.File {
+	var files []transfer.File
+	for _, m := range report.Missing {
+		for _, f := range b.files {
+			if f.SHA256 == m.SHA256 {
+				f.Offset = m.Have
+				files = append(files, f)
+			}
+		}
+	}
+	return files
+}
+
+func (b *bench) stream(files []transfer.File) []byte {
+	b.t.Helper()
+	var stream bytes.Buffer
+	require.NoError(b.t, transfer.Send(&stream, files, nil))
+	return stream.Bytes()
+}
+
+func (b *bench) receive(stream []byte) (nodereport.Receive, error) {
+	return Run(b.t.Context(), Options{Install: b.install, Stdin: bytes.NewReader(stream), self: b.self()})
+}
+
+func (b *bench) requireAll() {
+	b.t.Helper()
+	for _, f := range b.files {
+		want, err := os.ReadFile(f.Path)
+		require.NoError(b.t, err)
+		got, err := os.ReadFile(store.At(b.install).Path(f.SHA256))
+		require.NoError(b.t, err)
+		require.True(b.t, bytes.Equal(want, got))
+	}
+}
+
+func TestWhatIsMissingArrivesAndIsNotAskedForAgain(t *testing.T) {
+	b := newBench(t, mixed(9<<20), nil, mixed(100), mixed(transfer.ChunkSize), mixed(3*transfer.ChunkSize+1))
+	plan := b.plan()
+	assert.NoDirExists(t, b.install, "a plan changes nothing")
+	assert.Len(t, plan.Missing, 5)
+	assert.False(t, plan.Installed)
+
+	report, err := b.receive(b.stream(b.missing(plan)))
+	require.NoError(t, err)
+	assert.True(t, report.Changed)
+	b.requireAll()
+	assert.FileExists(t, filepath.Join(b.install, "wmcb.exe"))
+
+	again := b.plan()
+	assert.Empty(t, again.Missing)
+	assert.Len(t, again.Present, 5)
+	assert.True(t, again.Installed)
+	report, err = b.receive(b.stream(nil))
+	require.NoError(t, err)
+	assert.False(t, report.Changed)
+}
+
+func TestWhatRottedOnTheDiskIsSentAgain(t *testing.T) {
+	b := newBench(t, mixed(100_000))
+	_, err := b.receive(b.stream(b.files))
+	require.NoError(t, err)
+	path := store.At(b.install).Path(b.files[0].SHA256)
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	content[500] ^= 1
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	plan := b.plan()
+	require.Len(t, plan.Missing, 1)
+	_, err = b.receive(b.stream(b.missing(plan)))
+	require.NoError(t, err)
+	b.requireAll()
+}
+
+func TestAStreamCutAnywhereLosesAtMostOneChunk(t *testing.T) {
+	content := mixed(2*transfer.ChunkSize + 12345)
+	whole := newBench(t, content).stream(newBench(t, content).files)
+	for cut := 0; cut < len(whole); cut += len(whole)/60 + 1 {
+		b := newBench(t, content, mixed(1000))
+		stream := b.stream(b.files)
+		_, err := b.receive(stream[:cut])
+		require.True(t, reason.Is(err, reason.ConnectionLost), "cut at %d: %v", cut, err)
+		missing := b.missing(b.plan())
+		require.NotEmpty(t, missing)
+		if missing[0].SHA256 == b.files[0].SHA256 {
+			arrived := int64(float64(cut) / float64(len(whole)) * float64(len(content)))
+			require.GreaterOrEqual(t, missing[0].Offset+2*transfer.ChunkSize, arrived)
+		}
+		_, err = b.receive(b.stream(missing))
+		require.NoError(t, err)
+		b.requireAll()
+	}
+}
+
+func TestADamagedStreamShowsNothing(t *testing.T) {
+	b := newBench(t, mixed(300_000))
+	stream := b.stream(b.files)
+	for at := 4; at < len(stream); at += len(stream)/200 + 1 {
+		damaged := bytes.Clone(stream)
+		damaged[at] ^= 0x10
+		fresh := newBench(t)
+		_, err := fresh.receive(damaged)
+		require.Error(t, err, "a flipped bit at %d", at)
+		assert.NoFileExists(t, store.At(fresh.install).Path(b.files[0].SHA256))
+	}
+}
+
+func TestAContentThatIsNotWhatItsNameSaysIsDeleted(t *testing.T) {
+	b := newBench(t, mixed(50_000))
+	lie := b.files[0]
+	lie.SHA256 = hex.EncodeToString(make([]byte, 32))
+	_, err := b.receive(b.stream([]transfer.File{lie}))
+	assert.True(t, reason.Is(err, reason.TransferChecksum), err)
+	left, err := filepath.Glob(filepath.Join(b.install, "store", "[0-9a-f]*"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestTwoTransfersAtOnceDoNotMix(t *testing.T) {
+	b := newBench(t, mixed(100))
+	s := store.At(b.install)
+	require.NoError(t, s.Make())
+	unlock, err := s.Lock()
+	require.NoError(t, err)
+	_, err = b.receive(b.stream(b.files))
+	assert.True(t, reason.Is(err, reason.TransferBusy), err)
+	unlock()
+	_, err = b.receive(b.stream(b.files))
+	require.NoError(t, err)
+}
+
+func TestMoreThanTheDriveHoldsIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	b := newBench(t)
+	var stream bytes.Buffer
+	m := transfer.Manifest{Version: transfer.Version}
+	for i := range 1000 {
+		sum := sha256.Sum256([]byte{byte(i), byte(i >> 8)})
+		m.Contents = append(m.Contents, transfer.Content{SHA256: hex.EncodeToString(sum[:]), Size: transfer.MaxSize})
+	}
+	require.NoError(t, transfer.WriteManifest(&stream, &m))
+	_, err := b.receive(stream.Bytes())
+	require.True(t, reason.Is(err, reason.DiskFull), err)
+	assert.ErrorContains(t, err, "MB are needed")
+}
+
+func FuzzReceive(f *testing.F) {
+	f.Add([]byte{})
+	var stream bytes.Buffer
+	_ = transfer.WriteManifest(&stream, &transfer.Manifest{Version: 1, Contents: []transfer.Content{{SHA256: hex.EncodeToString(make([]byte, 32)), Size: 5}}})
+	f.Add(append(bytes.Clone(stream.Bytes()), 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 5, 1, 2, 3, 4, 'h', 'e', 'l', 'l', 'o'))
+	self := filepath.Join(f.TempDir(), "wmcb.exe")
+	require.NoError(f, os.WriteFile(self, []byte("this is wmcb"), 0o600))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		install := filepath.Join(t.TempDir(), "k")
+		_, _ = Run(t.Context(), Options{Install: install, Stdin: bytes.NewReader(stream), self: self})
+		visible, err := filepath.Glob(filepath.Join(install, "store", "*"))
+		require.NoError(t, err)
+		for _, path := range visible {
+			if name := filepath.Base(path); len(name) == 64 {
+				content, err := os.ReadFile(path)
+				require.NoError(t, err)
+				sum := sha256.Sum256(content)
+				require.Equal(t, name, hex.EncodeToString(sum[:]), "what is visible is what its name says")
+			}
+		}
+	})
+}
