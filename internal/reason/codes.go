@@ -153,3 +153,13 @@ func (c Code) Remedy() string {
 	}
 	return ""
 }
+
+// Known reports whether the table has the code: what a host says may be anything.
+func (c Code) Known() bool {
+	for _, e := range Table {
+		if e.Code == c {
+			return true
+		}
+	}
+	return false
+}

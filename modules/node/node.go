@@ -12,6 +12,7 @@ import (
 	"wsu.windows/internal/ansible"
 	"wsu.windows/internal/cluster"
 	"wsu.windows/internal/reason"
+	"wsu.windows/internal/remotewmcb"
 	"wsu.windows/internal/transport"
 )
 
@@ -39,14 +40,9 @@ type Args struct {
 	DeleteUnmanaged    bool              `json:"delete_unmanaged"`
 	LogLines           int               `json:"log_lines" default:"20"`
 	Connection         *transport.Config `json:"connection" opaque:"true"`
-	WMCB               *WMCB             `json:"wmcb"`
-}
-
-// WMCB is wmcb.exe on the control host, for reading the kubelet's log where the host has none yet.
-type WMCB struct {
-	Path   string `json:"path" path:"true" required:"true"`
-	SHA256 string `json:"sha256" required:"true"`
-	Size   int64  `json:"size"`
+	// WMCB is for reading the kubelet's log where the host has none yet.
+	WMCB       *remotewmcb.Binary `json:"wmcb"`
+	InstallDir string             `json:"install_dir" default:"C:\\k"`
 }
 
 // Result is what the module returns.

@@ -1,0 +1,275 @@
+// Package remotewmcb runs wmcb.exe on a host, from the control host: it finds the right one there or brings it, and reads what it says as
+// what it is, the output of a machine that may be hostile.
+package remotewmcb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"wsu.windows/internal/nodereport"
+	"wsu.windows/internal/progress"
+	"wsu.windows/internal/reason"
+	"wsu.windows/internal/transport"
+	"wsu.windows/internal/transport/ssh"
+)
+
+const (
+	// maxDocument bounds a document, maxSaid what is kept of the error output, in bytes.
+	maxDocument = 8 << 20
+	maxSaid     = 8 << 10
+	// cleanUpWithin bounds the removal of the temporary copy.
+	cleanUpWithin = 15 * time.Second
+)
+
+// Binary is wmcb.exe on the control host, as the module payload returns it.
+type Binary struct {
+	Path   string `json:"path" path:"true" required:"true"`
+	SHA256 string `json:"sha256" required:"true"`
+	Size   int64  `json:"size"`
+}
+
+// Dial connects to a host in the way that its variables name.
+func Dial(ctx context.Context, config *transport.Config) (transport.Connection, error) {
+	if config == nil {
+		return nil, reason.New(reason.ArgumentInvalid, "connection", "the host's connection is missing or local",
+			"Set ansible_connection=ssh for the Windows hosts, and run the module through the collection's action plugin.")
+	}
+	if config.Kind != "ssh" {
+		return nil, reason.New(reason.ArgumentInvalid, config.InventoryHostname+": ansible_connection", fmt.Sprintf("%q is not supported by this release", config.Kind),
+			"Use ssh.")
+	}
+	return ssh.Dial(ctx, *config)
+}
+
+// Remote is wmcb.exe on one host.
+type Remote struct {
+	connection transport.Connection
+	host       string
+	path       string
+	installed  bool
+	way        string
+	progress   *progress.Reporter
+}
+
+// Host says who is meant, and where progress goes.
+type Host struct {
+	// Name is the inventory's.
+	Name string
+	// InstallDir is where wmcb.exe is after a transfer.
+	InstallDir string
+	Progress   *progress.Reporter
+	// Temporary brings a copy even where the install folder has the right one: for what deletes that.
+	Temporary bool
+}
+
+// word is what may stand in a remote command line: cmd.exe and PowerShell leave it alone without quotes.
+var word = regexp.MustCompile(`^[A-Za-z0-9\\:._/=+-]+$`)
+
+// Open finds this wmcb.exe in the install folder, or brings it for the time until Close.
+func Open(ctx context.Context, connection transport.Connection, binary Binary, host Host) (*Remote, error) {
+	if !word.MatchString(host.InstallDir) || len(binary.SHA256) != 64 {
+		return nil, reason.New(reason.ArgumentInvalid, "install_dir "+host.InstallDir, "it is not a Windows path without spaces", "")
+	}
+	r := &Remote{connection: connection, host: host.Name, path: host.InstallDir + `\wmcb.exe`, installed: true, progress: host.Progress}
+	seen, err := r.digest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if seen == binary.SHA256 && !host.Temporary {
+		r.way = "present"
+		return r, nil
+	}
+	return r, r.bring(ctx, binary)
+}
+
+// Installed reports whether it is the one of the install folder; Way how it got there: present, sftp or tar.
+func (r *Remote) Installed() bool { return r.installed }
+
+// Way see Installed.
+func (r *Remote) Way() string { return r.way }
+
+// digest asks the program for its own digest; "" where there is none that answers.
+func (r *Remote) digest(ctx context.Context) (string, error) {
+	var out, said bounded
+	out.left, said.left = maxDocument, maxSaid
+	code, err := r.connection.Run(ctx, transport.Command{Line: r.path + " version", Stdout: &out, Stderr: &said})
+	if err != nil {
+		return "", err
+	}
+	var document nodereport.Version
+	if code == 0 && json.Unmarshal(out.Bytes(), &document) == nil && document.Kind == "Version" {
+		return document.SHA256, nil
+	}
+	const notFound = 127 // what a POSIX shell says, and neither cmd.exe nor PowerShell
+	if code != notFound {
+		return "", nil
+	}
+	if code, err = r.connection.Run(ctx, transport.Command{Line: "cmd.exe /c ver"}); err != nil || code == 0 {
+		return "", err
+	}
+	return "", reason.New(reason.NotWindows, "host "+r.host, fmt.Sprintf("its shell knows no cmd.exe: %.200q", clean(said.String())), "")
+}
+
+// bring puts wmcb.exe into a folder of its own and verifies it there.
+func (r *Remote) bring(ctx context.Context, binary Binary) error {
+	file, err := os.Open(binary.Path)
+	if err != nil {
+		return reason.Wrap(reason.FileMissing, "wmcb.exe on the control host", err, "Run the module payload first.")
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return reason.Wrap(reason.FileMissing, binary.Path, err, "")
+	}
+	r.installed = false
+	r.path = `C:\Windows\Temp\wsu-` + binary.SHA256[:16] + `\wmcb.exe`
+	r.progress.Say("transfer", "bringing wmcb.exe")
+	if r.way, err = r.connection.PutFirst(ctx, r.path, file, info.Size()); err == nil {
+		var seen string
+		if seen, err = r.digest(ctx); err == nil && seen != binary.SHA256 {
+			err = reason.New(reason.TransferChecksum, fmt.Sprintf("host %s: %s", r.host, r.path),
+				fmt.Sprintf("it says that its SHA-256 is %q, and %s was sent by %s", clean(seen), binary.SHA256, r.way),
+				"Check that nothing on the host changes or blocks the file, such as a virus scanner.")
+		}
+	}
+	if err != nil {
+		r.Close(ctx)
+	}
+	return err
+}
+
+// Close removes the temporary copy, as far as the host can still be reached. The connection is the caller's.
+func (r *Remote) Close(ctx context.Context) {
+	if r.installed {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
+	defer cancel()
+	for attempt := 0; attempt < 3; attempt++ { // a program that has just ended may be held for a moment
+		if r.connection.Remove(ctx, r.path) == nil {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	_ = r.connection.Remove(ctx, strings.TrimSuffix(r.path, `\wmcb.exe`))
+}
+
+// Run runs a subcommand and decodes its document. Where stdout is given, the command's output goes there and the document is the last line
+// of its error output. A document that says what failed becomes that reason.Error.
+func (r *Remote) Run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer, document any) error {
+	for _, arg := range args {
+		if !word.MatchString(arg) {
+			return reason.New(reason.ArgumentInvalid, fmt.Sprintf("argument %q of wmcb %s", arg, args[0]), "it cannot stand in a Windows command line without quotes", "")
+		}
+	}
+	out := &bounded{left: maxDocument}
+	said := &errorOutput{progress: r.progress}
+	command := transport.Command{Line: strings.Join(append([]string{r.path}, args...), " "), Stdin: stdin, Stdout: out, Stderr: said}
+	if stdout != nil {
+		command.Stdout = stdout
+	}
+	code, err := r.connection.Run(ctx, command)
+	if err != nil {
+		return err
+	}
+	said.end()
+	raw := out.Bytes()
+	if stdout != nil {
+		raw = said.document
+	}
+	return r.decode(args[0], raw, code, said.tail(), document)
+}
+
+func (r *Remote) decode(command string, raw []byte, code int, said string, document any) error {
+	object := fmt.Sprintf("host %s: wmcb %s", r.host, command)
+	var header nodereport.Header
+	if err := json.Unmarshal(raw, &header); err != nil || header.APIVersion != nodereport.APIVersion {
+		shown := said
+		if shown == "" {
+			shown = clean(string(raw[:min(len(raw), 500)]))
+		}
+		return reason.New(reason.HostOutputInvalid, object, fmt.Sprintf("it ended with code %d and without a document: %.500q", code, shown), "")
+	}
+	if err := json.Unmarshal(raw, document); err != nil {
+		return reason.New(reason.HostOutputInvalid, object, "its document is not as documented: "+clean(err.Error()), "")
+	}
+	switch {
+	case header.Error != nil:
+		return r.failure(header.Error)
+	case code != 0 || !header.OK:
+		return reason.New(reason.HostOutputInvalid, object, fmt.Sprintf("it ended with code %d and a document that says nothing of a failure: %.500q", code, said), "")
+	}
+	return nil
+}
+
+// failure takes over what the host says, with the host's name and without control characters.
+func (r *Remote) failure(e *reason.Error) error {
+	known := reason.New(e.Code, clean(e.Object), clean(e.Problem), clean(e.Remedy))
+	if !e.Code.Known() {
+		known.Code = reason.Internal
+	}
+	return known
+}
+
+// IsLost reports whether an error means that the command's outcome is unknown.
+func IsLost(err error) bool { return reason.Is(err, reason.ConnectionLost) }
+
+// Clean makes a text of a host fit to show: one line, without control characters.
+func Clean(text string) string { return clean(text) }
+
+// clean makes a text of a host fit to show.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		if r < ' ' || (r >= 0x7f && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+}
+
+// CleanDocument makes a document's texts fit to show, line breaks kept: what a diff shows has lines.
+func CleanDocument(value any) any {
+	switch v := value.(type) {
+	case string:
+		lines := strings.Split(v, "\n")
+		for i := range lines {
+			lines[i] = clean(lines[i])
+		}
+		return strings.Join(lines, "\n")
+	case []any:
+		for i := range v {
+			v[i] = CleanDocument(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = CleanDocument(v[key])
+		}
+	}
+	return value
+}
+
+// bounded fails the command whose output does not end.
+type bounded struct {
+	bytes.Buffer
+	left int
+}
+
+var errTooMuch = errors.New("the host's output is too large")
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, errTooMuch
+	}
+	return b.Buffer.Write(p)
+}
