@@ -7,7 +7,10 @@ import (
 	csrapprove "wsu.windows/modules/csr_approve"
 	ignitionmodule "wsu.windows/modules/ignition"
 	"wsu.windows/modules/node"
+	"wsu.windows/modules/payload"
 	"wsu.windows/modules/report"
+	"wsu.windows/modules/transfer"
+	"wsu.windows/modules/wmcb"
 )
 
 // modules are all modules of the collection, by name.
@@ -17,5 +20,8 @@ var modules = []ansible.Module{
 	csrapprove.Module,
 	ignitionmodule.Module,
 	node.Module,
+	payload.Module,
 	report.Module,
+	transfer.Module,
+	wmcb.Module,
 }

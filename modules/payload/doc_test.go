@@ -1,0 +1,16 @@
+package payload
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"wsu.windows/internal/ansible/sidecar"
+)
+
+func TestTheDocumentationIsTheCodes(t *testing.T) {
+	problems, err := sidecar.Problems("payload.yml", Module, Result{})
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+}
