@@ -4,7 +4,7 @@ SANDBOX := .sandbox/bin/sandbox
 GO_SOURCES := $(shell git ls-files -co --exclude-standard '*.go' 'go.mod' 'go.sum')
 
 .DEFAULT_GOAL := help
-.PHONY: help packages setup build test-collection sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
+.PHONY: help packages setup payload build test-collection sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -40,6 +40,9 @@ vet: ## look at the code as both systems see it
 
 setup: packages ## install everything: Debian packages, .venv (ansible-core 2.19), .venv-2.16
 	@scripts/setup-venvs.sh
+
+payload: ## build kubelet.exe, kube-log-runner.exe and wmcb.exe into build/payload
+	@scripts/build-payload.sh
 
 build: ## assemble the collection into build/ansible_collections
 	@scripts/build-collection.sh

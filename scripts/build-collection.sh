@@ -17,3 +17,9 @@ done
 rm -rf "$target/plugins/action" "$target/roles" "$target/playbooks"
 cp -R plugins/action "$target/plugins/action"
 cp -R meta roles playbooks galaxy.yml README.md LICENSE CHANGELOG.md "$target/"
+# Without a payload of its own the collection has a release.yml without digests, and the module payload says so.
+if [[ -e build/payload/release.yml ]]; then
+  cp build/payload/release.yml "$target/release.yml"
+else
+  cp release.yml "$target/release.yml"
+fi

@@ -36,19 +36,21 @@ type Args struct {
 
 // Result is what the module returns. It holds nothing of the Ignition that is a secret.
 type Result struct {
-	Path            string            `json:"path"`
-	SHA256          string            `json:"sha256"`
-	Size            int64             `json:"size"`
-	SpecVersion     string            `json:"spec_version"`
-	Source          string            `json:"source"`
-	SourceWhy       string            `json:"source_why"`
-	MachineConfig   string            `json:"machine_config"`
-	KubeletFlags    map[string]string `json:"kubelet_flags"`
-	APIServer       string            `json:"api_server"`
-	APICASHA256     string            `json:"api_ca_sha256"`
-	KubeletCASHA256 string            `json:"kubelet_ca_sha256"`
-	CloudProvider   string            `json:"cloud_provider"`
-	BootstrapUser   string            `json:"bootstrap_user"`
+	Path          string            `json:"path"`
+	SHA256        string            `json:"sha256"`
+	Size          int64             `json:"size"`
+	SpecVersion   string            `json:"spec_version"`
+	Source        string            `json:"source"`
+	SourceWhy     string            `json:"source_why"`
+	MachineConfig string            `json:"machine_config"`
+	KubeletFlags  map[string]string `json:"kubelet_flags"`
+	APIServer     string            `json:"api_server"`
+	// APICA is the API server's authority, PEM.
+	APICA           string `json:"api_ca"`
+	APICASHA256     string `json:"api_ca_sha256"`
+	KubeletCASHA256 string `json:"kubelet_ca_sha256"`
+	CloudProvider   string `json:"cloud_provider"`
+	BootstrapUser   string `json:"bootstrap_user"`
 }
 
 // Validate checks what the struct's tags cannot say.
@@ -86,7 +88,7 @@ func Run(ctx context.Context, env *ansible.Env, args *Args) (ansible.Result, err
 	}
 	result := Result{
 		Path: path, SHA256: worker.SHA256, Size: int64(len(fetched.Raw)), SpecVersion: worker.SpecVersion, Source: source, SourceWhy: why,
-		MachineConfig: fetched.MachineConfig, KubeletFlags: worker.KubeletFlags, APIServer: worker.APIServer, APICASHA256: worker.CASHA256,
+		MachineConfig: fetched.MachineConfig, KubeletFlags: worker.KubeletFlags, APIServer: worker.APIServer, APICA: string(worker.APIServerCA), APICASHA256: worker.CASHA256,
 		KubeletCASHA256: worker.KubeletCASHA256, CloudProvider: worker.KubeletFlags["cloud-provider"], BootstrapUser: openshift.BootstrapUser,
 	}
 	return ansible.Result{Msg: fmt.Sprintf("worker Ignition %s (spec %s) from %s", worker.SHA256[:12], worker.SpecVersion, why), Data: result}, nil

@@ -44,6 +44,9 @@ type File struct {
 	SHA256 string `json:"sha256" required:"true"`
 	Size   int64  `json:"size" required:"true"`
 	Secret bool   `json:"secret"`
+	// Component and Version are not used: what the module payload returns fits as it is.
+	Component string `json:"component"`
+	Version   string `json:"version"`
 }
 
 // Result is what the module returns. Bytes are before compression; WireBytes as they were sent.
