@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,7 @@ type document struct {
 func Run(_ context.Context, env *ansible.Env, args *Args) (ansible.Result, error) {
 	totals := map[string]int{}
 	for _, host := range args.Hosts {
+		maps.DeleteFunc(host.Phases, func(_ string, seconds float64) bool { return seconds == 0 }) // a phase that was skipped
 		totals[host.Result]++
 	}
 	result := Result{Table: table(args.Title, args.Hosts, args.PhaseOrder), Totals: totals}

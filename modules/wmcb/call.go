@@ -145,7 +145,7 @@ func (c *call) collect(ctx context.Context) (ansible.Result, error) {
 	if err == nil {
 		err = os.Rename(temporary.Name(), c.args.Dest)
 	}
-	shown := result(document, err == nil)
+	shown := result(c.env.Host, document, err == nil)
 	shown.Changed = false // neither host nor cluster
 	return shown, err
 }

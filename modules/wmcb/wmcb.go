@@ -5,13 +5,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"wsu.windows/internal/ansible"
 	"wsu.windows/internal/nodereport"
+	"wsu.windows/internal/nodespec"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/remotewmcb"
 	"wsu.windows/internal/transport"
@@ -81,7 +82,7 @@ func Run(ctx context.Context, env *ansible.Env, args *Args) (ansible.Result, err
 		err = c.removeProgram(ctx)
 	}
 	c.close(ctx)
-	return result(document, c.ran), err
+	return result(env.Host, document, c.ran), err
 }
 
 // newDocument gives the type that a subcommand's document has; decoding into it is what checks it.
@@ -131,7 +132,7 @@ func (c *call) line() []string {
 }
 
 // result shows a document; one that never came stays null.
-func result(document any, ran bool) ansible.Result {
+func result(host string, document any, ran bool) ansible.Result {
 	if !ran {
 		return ansible.Result{Data: Result{}}
 	}
@@ -151,6 +152,9 @@ func result(document any, ran bool) ansible.Result {
 	}
 	if preflight, ok := document.(*nodereport.Preflight); ok {
 		r.Warnings = warnings(preflight.Checks)
+	}
+	for i := range r.Warnings { // Ansible shows them without the host
+		r.Warnings[i] = host + ": " + remotewmcb.Clean(r.Warnings[i])
 	}
 	return r
 }
@@ -196,14 +200,23 @@ func summary(document *nodereport.Apply) string {
 	return fmt.Sprintf("%s %d of %d", verb, changed, len(document.Steps))
 }
 
-// spec is the standard input; nil where there is none.
+// spec is the standard input; nil where there is none. Templates make strings of numbers and truths; the document's own types say what was
+// meant.
 func (c *call) spec() (io.Reader, error) {
 	if len(c.args.Spec) == 0 {
 		return nil, nil
 	}
-	raw, err := json.Marshal(c.args.Spec)
+	var typed any = &nodespec.NodeSpec{}
+	if c.args.Command == "preflight" {
+		typed = &nodespec.Preflight{}
+	}
+	if err := ansible.Decode(c.args.Spec, typed); err != nil {
+		known := reason.Of(err)
+		return nil, reason.New(reason.ArgumentInvalid, "argument spec: "+strings.TrimPrefix(known.Object, "argument "), known.Problem, known.Remedy)
+	}
+	raw, err := json.Marshal(typed)
 	if err != nil {
-		return nil, errors.Join(reason.New(reason.ArgumentInvalid, "argument spec", "it cannot be written as JSON", ""), err)
+		return nil, reason.Wrap(reason.ArgumentInvalid, "argument spec", err, "")
 	}
 	return bytes.NewReader(raw), nil
 }

@@ -27,6 +27,9 @@ func (h *Host) clone() error {
 	if err := copyTree(filepath.Join(h.BaseDir, diskDir), h.path("disk.first")); err != nil {
 		return err
 	}
+	if err := bothCases(windows, h.path("disk.first")); err != nil {
+		return err
+	}
 	if err := h.dress(h.path("disk.first")); err != nil {
 		return err
 	}
@@ -42,6 +45,16 @@ func (h *Host) clone() error {
 		}
 	}
 	return h.cloneRegistry(base)
+}
+
+// bothCases lets SFTP, which sees Linux' case-sensitive names, find C:\Windows\Temp where Wine has windows/temp: Windows knows no difference.
+func bothCases(windows, disk string) error {
+	for link, target := range map[string]string{filepath.Join(windows, "Temp"): "temp", filepath.Join(disk, "Windows"): "windows"} {
+		if err := os.Symlink(target, link); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // cloneRegistry ends with system.reg, which marks the clone as whole.
