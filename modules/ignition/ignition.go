@@ -29,9 +29,11 @@ type Args struct {
 	Source     string `json:"source" default:"auto" choices:"auto,api,server,file"`
 	File       string `json:"file" path:"true"`
 	Pool       string `json:"pool" default:"worker"`
-	CacheDir   string `json:"cache_dir" default:"~/.cache/wsu" path:"true"`
-	State      string `json:"state" default:"present" choices:"present,absent"`
-	SHA256     string `json:"sha256"`
+	// APIServer is the URL that an Ignition of this cluster names; empty is not compared.
+	APIServer string `json:"api_server"`
+	CacheDir  string `json:"cache_dir" default:"~/.cache/wsu" path:"true"`
+	State     string `json:"state" default:"present" choices:"present,absent"`
+	SHA256    string `json:"sha256"`
 }
 
 // Result is what the module returns. It holds nothing of the Ignition that is a secret.
@@ -78,6 +80,10 @@ func Run(ctx context.Context, env *ansible.Env, args *Args) (ansible.Result, err
 	worker, err := ignition.Parse(fetched.Raw)
 	if err != nil {
 		return ansible.Result{}, blame(err, why)
+	}
+	if args.APIServer != "" && !strings.EqualFold(strings.TrimSuffix(worker.APIServer, "/"), strings.TrimSuffix(args.APIServer, "/")) {
+		return ansible.Result{}, reason.New(reason.IgnitionInvalid, "worker Ignition from "+why,
+			fmt.Sprintf("it is another cluster's: its API server is %s, and this cluster's is %s", worker.APIServer, args.APIServer), "")
 	}
 	if bootstrap, err := kubeconfig.Parse(worker.BootstrapKubeconfig, ""); err == nil {
 		env.Secret(bootstrap.Token)

@@ -111,6 +111,7 @@ func usage() string {
 	text.WriteString("\nEnvironment:\n" +
 		"  SANDBOX_HOSTS   number of Windows hosts (2)\n" +
 		"  SANDBOX_DIR     folder of the sandbox (.sandbox in the checkout)\n" +
-		"  SANDBOX_SUBNET  its network (10.99.0.0/24)\n")
+		"  SANDBOX_SUBNET  its network (10.99.0.0/24)\n" +
+		"  SANDBOX_ODD     hosts that cannot become nodes, as 2=linux,3=no-containerd,4=build:14393\n")
 	return text.String()
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // Defaults of the three environment variables.
@@ -47,9 +48,17 @@ type Config struct {
 	Dir        string       // SANDBOX_DIR, absolute
 	Hosts      int          // SANDBOX_HOSTS
 	Subnet     netip.Prefix // SANDBOX_SUBNET
+	// Odd says what is wrong with some hosts, by their number from 1: SANDBOX_ODD, as 2=linux,3=no-containerd,4=build:14393.
+	Odd map[int]Oddity
 }
 
-// FromEnvironment reads SANDBOX_HOSTS, SANDBOX_DIR and SANDBOX_SUBNET; the errors name the variable. A relative
+// Oddity is what keeps a host from becoming a node.
+type Oddity struct {
+	NotWindows, NoContainerd bool
+	Build                    int // 0 is the usual one
+}
+
+// FromEnvironment reads SANDBOX_HOSTS, SANDBOX_DIR, SANDBOX_SUBNET and SANDBOX_ODD; the errors name the variable. A relative
 // SANDBOX_DIR is relative to the repository's root.
 func FromEnvironment(getenv func(string) string, workDir string) (Config, error) {
 	repository, err := findRepository(workDir)
@@ -77,7 +86,32 @@ func FromEnvironment(getenv func(string) string, workDir string) (Config, error)
 		return Config{}, fmt.Errorf("SANDBOX_HOSTS %d: %s has addresses for %d hosts (.%d and up); ask for fewer or set a larger SANDBOX_SUBNET",
 			c.Hosts, c.Subnet, most, firstHost)
 	}
-	return c, nil
+	c.Odd, err = parseOdd(getenv("SANDBOX_ODD"))
+	return c, err
+}
+
+func parseOdd(text string) (map[int]Oddity, error) {
+	odd := map[int]Oddity{}
+	for _, item := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		number, what, _ := strings.Cut(item, "=")
+		n, err := strconv.Atoi(number)
+		var o Oddity
+		switch build, isBuild := strings.CutPrefix(what, "build:"); {
+		case what == "linux":
+			o.NotWindows = true
+		case what == "no-containerd":
+			o.NoContainerd = true
+		case isBuild:
+			o.Build, err = strconv.Atoi(build)
+		default:
+			err = strconv.ErrSyntax
+		}
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("SANDBOX_ODD %q: give HOST=WHAT, as 2=linux,3=no-containerd,4=build:14393", item)
+		}
+		odd[n] = o
+	}
+	return odd, nil
 }
 
 func orDefault(value, otherwise string) string {

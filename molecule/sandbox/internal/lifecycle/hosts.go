@@ -95,12 +95,17 @@ func (s *Sandbox) startHost(ctx context.Context, i int, key string) (string, err
 	if err != nil {
 		return "", err
 	}
+	odd := s.Config.Odd[i+1]
+	host.NotWindows, host.NoContainerd, host.Build = odd.NotWindows, odd.NoContainerd, odd.Build
 	err = s.Log.Step(fmt.Sprintf("%s %s: SSH", recorded.Name, recorded.Address), func() error {
 		startErr := host.Start(ctx)
 		return errors.Join(startErr, s.recordHost(i))
 	})
 	if err != nil {
 		return "", err
+	}
+	if odd.NotWindows || odd.NoContainerd {
+		return host.KnownHostsLine()
 	}
 	if err := s.Log.Step(recorded.Name+": containerd", func() error { return awaitContainerd(ctx, host) }); err != nil {
 		return "", err
