@@ -8,6 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/windows"
 )
 
 const variable = "WINHOST_COMMAND"
@@ -15,10 +18,12 @@ const variable = "WINHOST_COMMAND"
 func main() {
 	command := os.Getenv(variable)
 	os.Unsetenv(variable)
-	cmd := exec.Command(os.Getenv("ComSpec"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /c "` + command + `"`}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	err := cmd.Run()
+	err := run(command)
+	// A busy Wine now and then cannot start a process; nothing has run then.
+	for attempt := 0; attempt < 5 && errors.Is(err, windows.ERROR_INTERNAL_ERROR); attempt++ {
+		time.Sleep(100 * time.Millisecond)
+		err = run(command)
+	}
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -27,4 +32,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "sshsession:", err)
 		os.Exit(255)
 	}
+}
+
+func run(command string) error {
+	cmd := exec.Command(os.Getenv("ComSpec"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /c "` + command + `"`}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return cmd.Run()
 }
