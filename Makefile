@@ -4,7 +4,7 @@ SANDBOX := .sandbox/bin/sandbox
 GO_SOURCES := $(shell git ls-files -co --exclude-standard '*.go' 'go.mod' 'go.sum')
 
 .DEFAULT_GOAL := help
-.PHONY: help packages setup payload build test-collection sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
+.PHONY: help demo packages setup payload build test-collection sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -20,6 +20,9 @@ sandbox-programs: packages $(SANDBOX) ## build the control plane and containerd.
 
 sandbox: packages $(SANDBOX) ## build and start the sandbox (SANDBOX_HOSTS=2)
 	$(SANDBOX) up
+
+demo: setup payload build sandbox ## build the sandbox, join its Windows hosts, show the nodes
+	@scripts/demo.sh
 
 sandbox-down: $(SANDBOX) ## end the sandbox
 	$(SANDBOX) down

@@ -4,6 +4,7 @@ package compat_test
 // the way in which product code asks for it, and would pass on Windows as well.
 
 import (
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -12,7 +13,8 @@ import (
 )
 
 // TestMain makes this executable its own Windows service: `service FILE` writes the service's environment variable to FILE and obeys;
-// `crash` dies while it runs; `hold` waits until its stdin ends.
+// `crash` dies while it runs; `hold` waits until its stdin ends; `listen PATH` listens on a
+// Unix socket until it is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -20,6 +22,12 @@ func TestMain(m *testing.M) {
 			serve(func() { os.WriteFile(os.Args[2], []byte(os.Getenv("WSU_COMPAT")), 0o644) })
 		case "crash":
 			serve(func() { go func() { time.Sleep(300 * time.Millisecond); os.Exit(3) }() })
+		case "listen":
+			if _, err := net.Listen("unix", os.Args[2]); err != nil {
+				os.Exit(12)
+			}
+			os.Stdout.WriteString("listening")
+			time.Sleep(time.Hour)
 		case "hold":
 			os.Stdin.Read(make([]byte, 1))
 			return

@@ -180,6 +180,32 @@ func TestUDPAndUnixSocketsListen(t *testing.T) {
 	require.NoError(t, err)
 	assert.FileExists(t, path)
 	assert.Equal(t, path, listener.Addr().String())
+	_, err = net.Listen("unix", path)
+	assert.ErrorIs(t, err, windows.WSAEADDRINUSE)
+	require.NoError(t, listener.Close())
+	again, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}
+
+// The kubelet does this at each start.
+func TestTheSocketOfADeadProcessCanBeTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, "listen", path)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = stdout.Read(make([]byte, 1)) // it listens
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+		require.NoError(t, os.RemoveAll(path))
+	}
+	listener, err := net.Listen("unix", path)
+	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 }
 

@@ -1,6 +1,7 @@
 /*
  * Listeners on AF_UNIX sockets, which the kubelet's device plugin server opens and Wine 8 lacks: a listener on a loopback TCP port, and a
- * file of the name that the socket has. Connecting to such a socket is not provided for: nothing here does.
+ * file of the name that the socket has. On Windows that file stays when its process dies, and the kubelet, which sees that it is a socket,
+ * deletes it at its next start; here it cannot be told from any other file, so that it goes with its process. Connecting to such a socket is not provided for: nothing here does.
  */
 #include "compat.h"
 
@@ -9,7 +10,7 @@
 
 struct unix_address { WORD family; char path[PATH_SIZE]; };
 
-struct unix_socket { SOCKET socket; char path[PATH_SIZE]; struct unix_socket *next; };
+struct unix_socket { SOCKET socket; HANDLE file; char path[PATH_SIZE]; struct unix_socket *next; };
 
 static struct unix_socket *sockets;
 static SRWLOCK lock = SRWLOCK_INIT;
@@ -35,6 +36,7 @@ static SOCKET WINAPI windows_WSASocketW(int family, int type, int protocol, void
     if (socket == INVALID_SOCKET) return socket;
     known = allocate(sizeof(*known));
     known->socket = socket;
+    known->file = INVALID_HANDLE_VALUE;
     AcquireSRWLockExclusive(&lock);
     known->next = sockets;
     sockets = known;
@@ -54,16 +56,20 @@ static int WINAPI windows_bind(SOCKET socket, const void *address, int size)
     if (!address || size < (int)sizeof(named->family) || named->family != UNIX_FAMILY) return wine_bind(socket, address, size);
     memcpy(path, named->path, length < PATH_SIZE - 1 ? length : PATH_SIZE - 1);
     /* A path that exists is in use, as on Windows, until it is deleted. */
-    file = CreateFileA(path, GENERIC_WRITE, 0, NULL, CREATE_NEW, 0, NULL);
+    file = CreateFileA(path, GENERIC_WRITE | DELETE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, CREATE_NEW,
+                       FILE_FLAG_DELETE_ON_CLOSE, NULL);
     if (file == INVALID_HANDLE_VALUE) {
         WSASetLastError(GetLastError() == ERROR_FILE_EXISTS ? WSAEADDRINUSE : WSAEINVAL);
         return SOCKET_ERROR;
     }
-    CloseHandle(file);
     AcquireSRWLockExclusive(&lock);
     for (known = sockets; known && known->socket != socket; known = known->next) {}
-    if (known) memcpy(known->path, path, PATH_SIZE);
+    if (known) {
+        memcpy(known->path, path, PATH_SIZE);
+        known->file = file;
+    }
     ReleaseSRWLockExclusive(&lock);
+    if (!known) CloseHandle(file);
     loopback.sin_addr.s_addr = 0x0100007f; /* 127.0.0.1 */
     return wine_bind(socket, &loopback, sizeof(loopback));
 }
@@ -95,6 +101,7 @@ static int WINAPI windows_closesocket(SOCKET socket)
         *at = known->next;
     }
     ReleaseSRWLockExclusive(&lock);
+    if (known && known->file != INVALID_HANDLE_VALUE) CloseHandle(known->file);
     release(known);
     return wine_closesocket(socket);
 }
