@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -82,7 +83,25 @@ func Run(ctx context.Context, env *ansible.Env, args *Args) (ansible.Result, err
 		err = c.removeProgram(ctx)
 	}
 	c.close(ctx)
-	return result(env.Host, document, c.ran), err
+	return result(env.Host, document, c.ran), withLog(err, document)
+}
+
+// withLog adds to a failed apply what became of the node, and the end of the kubelet's log: few people open a support archive first.
+func withLog(err error, document any) error {
+	apply, ok := document.(*nodereport.Apply)
+	var failure *reason.Error
+	if !ok || !errors.As(err, &failure) {
+		return err
+	}
+	told := *failure
+	if apply.RolledBack {
+		told.Problem += "; what was begun was undone, and the machine is as before"
+	}
+	if n := len(apply.KubeletLog); n > 0 {
+		const most = 3
+		told.Problem += "; the kubelet's log ends with: " + remotewmcb.Clean(strings.Join(apply.KubeletLog[max(0, n-most):], " | "))
+	}
+	return &told
 }
 
 // newDocument gives the type that a subcommand's document has; decoding into it is what checks it.
