@@ -4,7 +4,8 @@ SANDBOX := .sandbox/bin/sandbox
 GO_SOURCES := $(shell git ls-files -co --exclude-standard '*.go' 'go.mod' 'go.sum')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo packages setup payload build test-collection sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
+.PHONY: help demo packages setup payload build lint fuzz bench-join clean test-collection test-wmcb test-molecule test-mistakes test-interrupt test-all \
+	sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -34,11 +35,11 @@ sandbox-reboot: $(SANDBOX) ## reboot a Windows host of the sandbox, HOST=winhost
 	$(SANDBOX) reboot $(HOST)
 
 generate: ## generate the documentation that comes from code
-	go generate ./internal/reason
+	go generate ./internal/reason ./internal/variables
 
 vet: ## look at the code as both systems see it
 	go vet ./...
-	GOOS=windows go build ./internal/wmcb/... ./internal/winservice/... ./internal/securefile/... ./internal/firewall/...
+	GOOS=windows go build ./cmd/wmcb && rm -f wmcb.exe
 	cd molecule/sandbox && go vet ./... && go vet -tags sandbox ./...
 
 setup: packages ## install everything: Debian packages, .venv (ansible-core 2.19), .venv-2.16
@@ -53,6 +54,18 @@ build: ## assemble the collection into build/ansible_collections
 test-collection: setup build sandbox-programs ## run modules as Ansible does, under both ansible-cores (root)
 	tests/collection.sh
 
+GOLANGCI := build/bin/golangci-lint
+
+$(GOLANGCI): tools/go.mod tools/go.sum
+	go build -C tools -o ../$(GOLANGCI) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+lint: setup build shellcheck $(GOLANGCI) ## all linters
+	$(GOLANGCI) run ./...
+	GOOS=windows $(GOLANGCI) run --tests=false ./cmd/wmcb/... ./internal/wmcb/... ./internal/winservice/... ./internal/winsystem/... ./internal/securefile/... ./internal/firewall/... ./internal/store/... ./internal/transaction/...
+	cd molecule/sandbox && ../../$(GOLANGCI) run --config ../../.golangci.yml ./...
+	.venv/bin/yamllint --strict .
+	PATH=$(CURDIR)/.venv/bin:$$PATH ansible-lint --offline
+
 shellcheck: ## look at the scripts
 	shellcheck scripts/*.sh tests/*.sh .ci/run
 
@@ -63,8 +76,40 @@ test-quick: ## unit tests that need nothing but Go
 test-sandbox: sandbox-programs ## the sandbox's own tests: a control plane and Windows hosts, started and ended (root)
 	cd molecule/sandbox && SANDBOX_CONTAINERD=$(CURDIR)/.sandbox/bin/containerd.exe go test -count=1 -tags sandbox ./internal/lifecycle ./winhost
 
-test: packages vet shellcheck sandbox-programs ## every test
+test-wmcb: sandbox-programs payload ## wmcb's own tests on a Wine host, with the real kubelet.exe (root)
+	tests/wmcb.sh
+
+test-molecule: setup payload build sandbox-programs ## the main scenario under both ansible-cores (root)
+	tests/molecule.sh .venv default
+	tests/molecule.sh .venv-2.16 default
+
+test-mistakes: setup payload build sandbox-programs ## the mistakes that users make (root)
+	tests/mistakes.sh
+
+test-interrupt: setup payload build sandbox-programs ## interrupt the join at many moments (root); MOMENTS="INT:3 KILL:5"
+	tests/interrupt.sh $(MOMENTS)
+
+fuzz: ## fuzz each parser of hostile input for FUZZTIME (10s)
+	scripts/fuzz.sh $(FUZZTIME)
+
+bench-join: setup payload build sandbox-programs ## what a join costs the control host, beside Ansible alone (root)
+	tests/bench-join.sh
+
+test: lint vet sandbox-programs payload ## every test
 	WSU_TEST_KUBE_BIN=$(CURDIR)/.sandbox/bin go test ./...
 	cd molecule/sandbox && go test ./...
+	$(MAKE) fuzz FUZZTIME=5s
 	$(MAKE) test-sandbox
 	$(MAKE) test-collection
+	$(MAKE) test-wmcb
+	$(MAKE) test-molecule
+	$(MAKE) test-mistakes
+	$(MAKE) test-interrupt MOMENTS="INT:4 KILL:5"
+
+test-all: test ## every test, and the longer matrices
+	tests/mistakes.sh .venv-2.16
+	$(MAKE) test-interrupt
+	$(MAKE) fuzz FUZZTIME=60s
+
+clean: sandbox-down ## delete what was built; Go's caches stay
+	rm -rf build .sandbox .venv .venv-2.16

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Interrupts the join at many moments, by Ctrl-C and by kill -9, and runs it again: it ends with Ready nodes, and nothing of the interrupted
+# Interrupts the join at moments (SIGNAL:SECONDS; many without arguments), by Ctrl-C and by kill -9, and runs it again: it ends with Ready nodes, and nothing of the interrupted
 # run is left. Needs root, `make build`, `make payload`, `make setup` and the sandbox's programs; starts and ends a sandbox of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,7 +27,9 @@ ready() { "${kubectl[@]}" get nodes --no-headers 2>/dev/null | awk '$2 == "Ready
 # Processes of the run are those of its session: the modules have sessions of their own, but name the sandbox's kubeconfig or our folder.
 left() { pgrep -f -- "$PWD/build/ansible_collections/wsu/windows/plugins/bin/wsu.linux" || true; }
 
-for moment in INT:1 INT:3 INT:4 INT:5 INT:6 INT:7 KILL:2 KILL:3 KILL:4 KILL:5 KILL:6 KILL:7; do
+moments=("$@")
+((${#moments[@]})) || moments=(INT:1 INT:3 INT:4 INT:5 INT:6 INT:7 KILL:2 KILL:3 KILL:4 KILL:5 KILL:6 KILL:7)
+for moment in "${moments[@]}"; do
   signal=${moment%:*} delay=${moment#*:}
   setsid "${play[@]}" scaleup.yml >"$work/interrupted.log" 2>&1 &
   leader=$!

@@ -106,7 +106,7 @@ func isNotFound(err error) bool {
 	if uint32(code.Code()) == fileNotFound {
 		return true
 	}
-	if exception, ok := code.SubError().(ole.EXCEPINFO); ok {
+	if exception, ok := code.SubError().(ole.EXCEPINFO); ok { //nolint:errorlint // COM puts it there itself, never wrapped
 		return exception.SCODE() == fileNotFound
 	}
 	return false

@@ -127,7 +127,7 @@ func CheckAccess(path string) ([]string, error) {
 	}
 	dacl, _, err := descriptor.DACL()
 	if err != nil || dacl == nil {
-		return []string{"everybody: there is no access list"}, nil
+		return []string{"everybody: there is no access list"}, nil //nolint:nilerr // no list is the worst list
 	}
 	owner, _, err := descriptor.Owner()
 	if err != nil {

@@ -158,7 +158,7 @@ func (w *healthWatch) look(ctx context.Context) (bool, error) {
 	w.pid = status.PID
 	if w.last = probe(ctx, w.health); w.last != nil {
 		w.since = time.Time{}
-		return false, nil
+		return false, nil //nolint:nilerr // w.last keeps it for the time limit's message
 	}
 	if w.since.IsZero() {
 		w.since = time.Now()
@@ -173,7 +173,7 @@ func (w *healthWatch) ended(ctx context.Context, how string) error {
 	}
 	w.pid = 0
 	if sleep(ctx, time.Duration(w.ends)*time.Second) != nil {
-		return nil // run reports the time limit
+		return nil //nolint:nilerr // run reports the time limit
 	}
 	return w.startService(ctx)
 }

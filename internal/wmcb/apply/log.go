@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"errors"
 	"io"
 	"os"
 	"regexp"
@@ -43,7 +44,7 @@ func Tail(path string, offset int64, count int) []string {
 	from := max(offset, info.Size()-tailBytes)
 	raw := make([]byte, info.Size()-from)
 	n, err := log.ReadAt(raw, from)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil
 	}
 	lines := strings.Split(strings.TrimRight(string(raw[:n]), "\r\n"), "\n")

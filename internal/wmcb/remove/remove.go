@@ -301,7 +301,7 @@ func (r *remover) folder(path string) transaction.Step {
 		Do: func(context.Context) error {
 			entries, err := os.ReadDir(path)
 			if err != nil || len(entries) > 0 {
-				return nil // somebody else's things are in it, or it is gone
+				return nil //nolint:nilerr // somebody else's things are in it, or it is gone
 			}
 			return os.Remove(path)
 		},

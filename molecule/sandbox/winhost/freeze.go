@@ -41,7 +41,7 @@ func (h *Host) signalAll(ctx context.Context, r record, signal syscall.Signal, d
 				continue
 			}
 			left++
-			syscall.Kill(pid, signal)
+			_ = syscall.Kill(pid, signal) // it may have ended since
 		}
 		if left == 0 {
 			return nil

@@ -92,7 +92,7 @@ func (h *Host) launch(ctx context.Context, r record) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("namespaces: %w: root with CAP_SYS_ADMIN is needed", err)
 	}
-	go cmd.Wait() // reaps it if this process is still there when it ends
+	go func() { _ = cmd.Wait() }() // reaps it if this process is still there when it ends
 	r.PID, r.Started = cmd.Process.Pid, time.Now()
 	if _, r.Ticks, err = processState(r.PID); err == nil {
 		err = h.save(r)
@@ -104,7 +104,7 @@ func (h *Host) launch(ctx context.Context, r record) error {
 		_, err = io.WriteString(stdin, "go\n")
 	}
 	if err != nil {
-		cmd.Process.Kill()
+		_ = cmd.Process.Kill()
 	}
 	return err
 }

@@ -78,7 +78,7 @@ func sshAnswers(ctx context.Context, address string) bool {
 		return false
 	}
 	defer connection.Close()
-	connection.SetReadDeadline(time.Now().Add(2 * time.Second))
+	_ = connection.SetReadDeadline(time.Now().Add(2 * time.Second))
 	banner := make([]byte, 4)
 	n, _ := connection.Read(banner)
 	return string(banner[:n]) == "SSH-"

@@ -21,7 +21,7 @@ func (h *Host) Stop(ctx context.Context) error {
 	if runs && !frozen(r) {
 		if err := h.order(ctx, r, "shutdown"); err == nil {
 			waitContext, cancel := context.WithTimeout(ctx, shutdownLimit)
-			h.awaitEnd(waitContext, r)
+			_ = h.awaitEnd(waitContext, r)
 			cancel()
 		}
 	}

@@ -90,7 +90,7 @@ func (o options) run(stdin io.Reader) error {
 func (o options) unpack(archive *tar.Reader) error {
 	for {
 		member, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

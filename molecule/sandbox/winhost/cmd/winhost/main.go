@@ -32,7 +32,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
-		if exit, itself := err.(*exec.ExitError); itself { // the program's that was run, not a wrapped one
+		if exit, itself := err.(*exec.ExitError); itself { //nolint:errorlint // the program's that was run, not a wrapped one
 			os.Exit(exit.ExitCode())
 		}
 		fmt.Fprintln(os.Stderr, "winhost:", err)
@@ -158,7 +158,7 @@ func (s *settings) down(ctx context.Context) error {
 		return err
 	}
 	if _, err := os.Stat("/sys/class/net/" + s.bridge); err != nil {
-		return nil
+		return nil //nolint:nilerr // there is none to end
 	}
 	left, err := filepath.Glob("/sys/class/net/" + s.bridge + "/brif/*")
 	if err != nil || len(left) > 0 {

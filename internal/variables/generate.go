@@ -1,0 +1,3 @@
+package variables
+
+//go:generate go run ./gen ../..
