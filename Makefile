@@ -4,7 +4,7 @@ SANDBOX := .sandbox/bin/sandbox
 GO_SOURCES := $(shell git ls-files -co --exclude-standard '*.go' 'go.mod' 'go.sum')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo packages setup payload build lint fuzz bench-join clean test-collection test-wmcb test-molecule test-mistakes test-interrupt test-all \
+.PHONY: help demo packages setup payload build lint fuzz bench-join clean test-collection test-plugins test-wmcb test-molecule test-mistakes test-interrupt test-all \
 	sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
 
 help: ## list the targets
@@ -76,6 +76,10 @@ test-quick: ## unit tests that need nothing but Go
 test-sandbox: sandbox-programs ## the sandbox's own tests: a control plane and Windows hosts, started and ended (root)
 	cd molecule/sandbox && SANDBOX_CONTAINERD=$(CURDIR)/.sandbox/bin/containerd.exe go test -count=1 -tags sandbox ./internal/lifecycle ./winhost
 
+test-plugins: setup ## the action plugins' unit tests, under both ansible-cores
+	.venv/bin/python -m pytest -q tests/unit
+	.venv-2.16/bin/python -m pytest -q tests/unit
+
 test-wmcb: sandbox-programs payload ## wmcb's own tests on a Wine host, with the real kubelet.exe (root)
 	tests/wmcb.sh
 
@@ -98,6 +102,7 @@ bench-join: setup payload build sandbox-programs ## what a join costs the contro
 test: lint vet sandbox-programs payload ## every test
 	WSU_TEST_KUBE_BIN=$(CURDIR)/.sandbox/bin go test ./...
 	cd molecule/sandbox && go test ./...
+	$(MAKE) test-plugins
 	$(MAKE) fuzz FUZZTIME=5s
 	$(MAKE) test-sandbox
 	$(MAKE) test-collection

@@ -1,0 +1,280 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"wsu.windows/internal/reason"
+	"wsu.windows/internal/transport"
+)
+
+// server is a real OpenSSH server on loopback, for this user and with keys of its own.
+type server struct {
+	dir     string
+	port    int
+	hostKey string // as known_hosts has it
+}
+
+func startServer(t *testing.T) *server {
+	t.Helper()
+	program, err := exec.LookPath("/usr/sbin/sshd")
+	if err != nil {
+		t.Skip("SKIPPED: no /usr/sbin/sshd; `make packages` installs it")
+	}
+	// sshd looks at the rights of the whole path, and refuses /tmp's.
+	s := &server{dir: t.TempDir()}
+	hostPublic := s.key(t, "host", "")
+	s.key(t, "user", "")
+	authorized, err := os.ReadFile(filepath.Join(s.dir, "user.pub"))
+	require.NoError(t, err)
+	s.key(t, "locked", "passphrase-canary")
+	locked, err := os.ReadFile(filepath.Join(s.dir, "locked.pub"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "authorized"), append(authorized, locked...), 0o600))
+	s.port = freePort(t)
+	s.hostKey = fmt.Sprintf("[127.0.0.1]:%d %s", s.port, hostPublic)
+	config := fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\n"+
+		"KbdInteractiveAuthentication no\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n", s.port, filepath.Join(s.dir, "host"), filepath.Join(s.dir, "authorized"))
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "config"), []byte(config), 0o600))
+	_ = os.MkdirAll("/run/sshd", 0o755)                                                //nolint:gosec // where sshd as root separates privileges
+	command := exec.Command(program, "-D", "-e", "-f", filepath.Join(s.dir, "config")) //nolint:gosec // as found
+	var said bytes.Buffer
+	command.Stderr = &said
+	require.NoError(t, command.Start())
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		if t.Failed() {
+			t.Log(said.String())
+		}
+	})
+	require.Eventually(t, func() bool {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}, 30*time.Second, 20*time.Millisecond)
+	return s
+}
+
+// key makes a key pair and gives the public part.
+func (s *server) key(t *testing.T, name, passphrase string) string {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	var block *pem.Block
+	if passphrase == "" {
+		block, err = ssh.MarshalPrivateKey(private, "")
+	} else {
+		block, err = ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte(passphrase))
+	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), pem.EncodeToMemory(block), 0o600))
+	key, err := ssh.NewPublicKey(public)
+	require.NoError(t, err)
+	line := ssh.MarshalAuthorizedKey(key)
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, name+".pub"), line, 0o600))
+	return strings.TrimSpace(string(line))
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// config reaches the server as a user would who knows its key.
+func (s *server) config(t *testing.T) transport.Config {
+	t.Helper()
+	t.Setenv("SSH_AUTH_SOCK", "")
+	me, err := user.Current()
+	require.NoError(t, err)
+	known := filepath.Join(t.TempDir(), "known_hosts")
+	require.NoError(t, os.WriteFile(known, []byte(s.hostKey+"\n"), 0o600))
+	return transport.Config{
+		InventoryHostname: "win1", Kind: "ssh", Host: "127.0.0.1", Port: s.port, User: me.Username,
+		SSH: transport.SSHConfig{PrivateKeyFile: filepath.Join(s.dir, "user"), KnownHostsFile: known},
+	}
+}
+
+func dial(t *testing.T, config transport.Config) transport.Connection {
+	t.Helper()
+	c, err := Dial(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestACommandHasStreamsAndAnExitCode(t *testing.T) {
+	s := startServer(t)
+	c := dial(t, s.config(t))
+	var out, errs bytes.Buffer
+	code, err := c.Run(t.Context(), transport.Command{Line: "cat; echo oh >&2; exit 7", Stdin: strings.NewReader("hello"), Stdout: &out, Stderr: &errs})
+	require.NoError(t, err)
+	assert.Equal(t, 7, code)
+	assert.Equal(t, "hello", out.String())
+	assert.Equal(t, "oh\n", errs.String())
+
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 20<<20/16)
+	out.Reset()
+	code, err = c.Run(t.Context(), transport.Command{Line: "cat", Stdin: bytes.NewReader(sent), Stdout: &out})
+	require.NoError(t, err)
+	assert.Zero(t, code)
+	assert.True(t, bytes.Equal(sent, out.Bytes()))
+}
+
+func TestACommandThatDoesNotReadItsInputStillEnds(t *testing.T) {
+	s := startServer(t)
+	c := dial(t, s.config(t))
+	endless, writer := io.Pipe()
+	defer writer.Close()
+	code, err := c.Run(t.Context(), transport.Command{Line: "exit 3", Stdin: endless})
+	require.NoError(t, err)
+	assert.Equal(t, 3, code)
+}
+
+func TestACancelledCommandEndsAtOnce(t *testing.T) {
+	s := startServer(t)
+	c := dial(t, s.config(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(200*time.Millisecond, cancel)
+	_, err := c.Run(ctx, transport.Command{Line: "sleep 600"})
+	assert.True(t, reason.Is(err, reason.Interrupted), err)
+}
+
+func TestAServerThatGoesAwayIsALostConnection(t *testing.T) {
+	s := startServer(t)
+	c := dial(t, s.config(t))
+	_, err := c.Run(t.Context(), transport.Command{Line: "kill -9 $PPID; sleep 600"})
+	assert.True(t, reason.Is(err, reason.ConnectionLost), err)
+}
+
+func TestTheFirstFileComesOverSFTPAndGoesAgain(t *testing.T) {
+	s := startServer(t)
+	c := dial(t, s.config(t))
+	folder := filepath.Join(t.TempDir(), "new", "folder")
+	// On Linux a Windows path's drive is an ordinary folder: /tmp/... is what sftpPath makes of tmp\...
+	path := strings.ReplaceAll(strings.TrimPrefix(folder, "/"), "/", `\`) + `\wmcb.exe`
+	content := bytes.Repeat([]byte("wmcb"), 1<<20)
+	way, err := c.PutFirst(t.Context(), path, bytes.NewReader(content), int64(len(content)))
+	require.NoError(t, err)
+	assert.Equal(t, "sftp", way)
+	arrived, err := os.ReadFile(filepath.Join(folder, "wmcb.exe"))
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(content, arrived))
+	require.NoError(t, c.Remove(t.Context(), path))
+	require.NoError(t, c.Remove(t.Context(), path), "absent is no error")
+	require.NoError(t, c.Remove(t.Context(), strings.TrimSuffix(path, `\wmcb.exe`)))
+	assert.NoDirExists(t, folder)
+}
+
+func TestWhatKeepsOneFromLoggingIn(t *testing.T) {
+	s := startServer(t)
+	for name, test := range map[string]struct {
+		change func(*transport.Config)
+		code   reason.Code
+		says   string
+	}{
+		"an unknown host key": {func(c *transport.Config) { c.SSH.KnownHostsFile = filepath.Join(s.dir, "none") }, reason.HostKeyUnknown, "SHA256:"},
+		"a wrong pin":         {func(c *transport.Config) { c.SSH.HostKeyFingerprint = "SHA256:abc" }, reason.HostKeyMismatch, "SHA256:abc"},
+		"a wrong key":         {func(c *transport.Config) { c.SSH.PrivateKeyFile = filepath.Join(s.dir, "host") }, reason.AuthFailed, "tried: key"},
+		"a missing key":       {func(c *transport.Config) { c.SSH.PrivateKeyFile = "/no/such/key" }, reason.AuthFailed, "/no/such/key"},
+		"no passphrase":       {func(c *transport.Config) { c.SSH.PrivateKeyFile = filepath.Join(s.dir, "locked") }, reason.AuthFailed, "needs a passphrase"},
+		"a wrong passphrase": {func(c *transport.Config) {
+			c.SSH.PrivateKeyFile, c.SSH.PrivateKeyPassphrase = filepath.Join(s.dir, "locked"), "canary"
+		}, reason.AuthFailed, "the passphrase is wrong"},
+		"nobody there":          {func(c *transport.Config) { c.Port = 1 }, reason.HostUnreachable, "refused"},
+		"no such name":          {func(c *transport.Config) { c.Host = "win1.invalid" }, reason.HostUnreachable, "cannot be resolved"},
+		"checking turned off":   {func(c *transport.Config) { c.SSH.CommonArgs = "-o StrictHostKeyChecking=no" }, reason.ArgumentInvalid, "accept-new"},
+		"an option of bastions": {func(c *transport.Config) { c.SSH.CommonArgs = "-o ProxyJump=bastion" }, reason.ArgumentInvalid, "ProxyJump is not supported"},
+		"an unknown policy":     {func(c *transport.Config) { c.SSH.HostKeyPolicy = "never" }, reason.ArgumentInvalid, "strict and accept-new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := s.config(t)
+			test.change(&config)
+			_, err := Dial(t.Context(), config)
+			require.Error(t, err)
+			assert.Equal(t, test.code, reason.Of(err).Code, err)
+			assert.ErrorContains(t, err, test.says)
+			assert.ErrorContains(t, err, "win1")
+			assert.NotContains(t, err.Error(), "canary")
+		})
+	}
+}
+
+func TestTheWaysOfLoggingIn(t *testing.T) {
+	s := startServer(t)
+	for name, change := range map[string]func(*transport.Config){
+		"a key with its passphrase": func(c *transport.Config) {
+			c.SSH.PrivateKeyFile, c.SSH.PrivateKeyPassphrase = filepath.Join(s.dir, "locked"), "passphrase-canary"
+		},
+		"a key named as OpenSSH would": func(c *transport.Config) {
+			c.SSH.CommonArgs, c.SSH.PrivateKeyFile = "-i "+c.SSH.PrivateKeyFile+" -o ControlMaster=auto", ""
+		},
+		"known hosts named likewise": func(c *transport.Config) {
+			c.SSH.CommonArgs, c.SSH.KnownHostsFile = "-o UserKnownHostsFile="+c.SSH.KnownHostsFile, ""
+		},
+		"a pinned host key": func(c *transport.Config) {
+			key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(strings.SplitN(s.hostKey, " ", 2)[1]))
+			require.NoError(t, err)
+			c.SSH.KnownHostsFile, c.SSH.HostKeyFingerprint = "/no/such/file", ssh.FingerprintSHA256(key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := s.config(t)
+			change(&config)
+			dial(t, config)
+		})
+	}
+}
+
+func TestAFirstKeyIsKeptOnceByTwentyRunsAtOnceAndAnotherOneIsRefusedLater(t *testing.T) {
+	s := startServer(t)
+	config := s.config(t)
+	config.SSH.HostKeyPolicy, config.SSH.KnownHostsFile = "accept-new", filepath.Join(t.TempDir(), "new", "known_hosts")
+	var wait sync.WaitGroup
+	for range 20 {
+		wait.Go(func() {
+			for { // sshd refuses some of many that have not logged in yet
+				c, err := Dial(t.Context(), config)
+				if reason.Is(err, reason.HostUnreachable) {
+					continue
+				}
+				if assert.NoError(t, err) {
+					c.Close()
+				}
+				return
+			}
+		})
+	}
+	wait.Wait()
+	kept, err := os.ReadFile(config.SSH.KnownHostsFile)
+	require.NoError(t, err)
+	assert.Equal(t, 1, strings.Count(string(kept), "\n"))
+
+	other := strings.SplitN(s.hostKey, " ", 2)[0] + " " + s.key(t, "other", "")
+	require.NoError(t, os.WriteFile(config.SSH.KnownHostsFile, []byte(other+"\n"), 0o600))
+	_, err = Dial(t.Context(), config)
+	assert.True(t, reason.Is(err, reason.HostKeyMismatch), err)
+}
