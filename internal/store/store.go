@@ -72,10 +72,31 @@ func (s Store) Make() error {
 	if err := os.MkdirAll(filepath.Dir(install), 0o755); err != nil { //nolint:gosec // a folder above ours is everybody's
 		return err
 	}
-	if err := securefile.MakeFolder(install); err != nil {
+	for _, folder := range []string{install, s.dir} {
+		if err := secureFolder(folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secureFolder makes a folder, or takes one over that somebody else made with looser rights: everybody may make folders under C:\.
+func secureFolder(path string) error {
+	if err := securefile.MakeFolder(path); err != nil {
 		return err
 	}
-	return securefile.MakeFolder(s.dir)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return reason.New(reason.AccessDenied, path, "it is a link or a file, not a folder", "Find out who put it there, and remove it.")
+	}
+	extra, err := securefile.CheckAccess(path)
+	if err != nil || len(extra) == 0 {
+		return err
+	}
+	return securefile.Protect(path)
 }
 
 // CheckSpace fails with DiskFull where so many more bytes do not fit.
@@ -129,7 +150,7 @@ func (i *Incoming) Write(chunk []byte) (int, error) {
 	}
 	n, err := i.file.Write(chunk)
 	i.written += int64(n)
-	if err != nil && isFull(err) {
+	if err != nil && IsFull(err) {
 		return n, full(i.store.dir, "it is full")
 	}
 	return n, err
@@ -148,7 +169,7 @@ func (i *Incoming) Commit() error {
 		err = closeErr
 	}
 	if err != nil {
-		if isFull(err) {
+		if IsFull(err) {
 			return full(i.store.dir, "it is full")
 		}
 		return err
@@ -165,6 +186,7 @@ func (i *Incoming) Commit() error {
 	return securefile.Move(path+partialSuffix, path)
 }
 
-func isFull(err error) bool {
+// IsFull reports whether an error means that there is no space left.
+func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || isFullHere(err) || strings.Contains(err.Error(), "not enough space")
 }

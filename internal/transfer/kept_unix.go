@@ -78,6 +78,9 @@ func makeFrames(f File, path string) error {
 	if err := w.Flush(); err != nil {
 		return closeWith(temporary, err)
 	}
+	if err := temporary.Sync(); err != nil { // a power cut must not leave the name without the content
+		return closeWith(temporary, err)
+	}
 	if err := temporary.Close(); err != nil {
 		return err
 	}

@@ -41,13 +41,22 @@ func Send(w io.Writer, files []File, sent func(File, int64)) error {
 }
 
 func sendFile(w io.Writer, index uint32, f File, sent func(File, int64)) error {
-	source, err := openFrames(f)
+	source, err := openFrames(f) // a fallback below replaces it
 	if err != nil {
 		return err
 	}
-	defer source.Close()
+	defer func() { source.Close() }()
 	for offset := f.Offset; offset < f.Size; offset += ChunkSize {
 		header, data, err := source.next(offset)
+		if _, isKept := source.(*keptFrames); isKept && (err != nil || int64(header.raw) != min(ChunkSize, f.Size-offset)) {
+			// What was kept is damaged: a power cut, a full disk. The file itself has the same chunks.
+			Forget(f.Path)
+			source.Close()
+			if source, err = openFile(f); err != nil {
+				return err
+			}
+			header, data, err = source.next(offset)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Path, err)
 		}

@@ -5,9 +5,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -26,6 +26,8 @@ const (
 	// attempts bounds how often a lost connection is made again, pause is the time before.
 	attempts = 4
 	pause    = 2 * time.Second
+	// busyWithin is how long another transfer to the host is waited for.
+	busyWithin = 60 * time.Second
 )
 
 // Args are the module's arguments. Timeout is in seconds.
@@ -99,15 +101,20 @@ func (j *job) message(changed bool) string {
 
 // run goes on after a lost connection where it broke off.
 func (j *job) run(ctx context.Context) (changed bool, err error) {
+	started := time.Now()
 	for attempt := 1; ; attempt++ {
 		var once bool
 		once, err = j.once(ctx)
 		changed = changed || once
-		again := attempt < attempts && (remotewmcb.IsLost(err) || attempt > 1 && (reason.Is(err, reason.HostUnreachable) || reason.Is(err, reason.TransferBusy)))
+		again := attempt < attempts && (remotewmcb.IsLost(err) || reason.Is(err, reason.TransferChecksum) || attempt > 1 && reason.Is(err, reason.HostUnreachable))
+		if reason.Is(err, reason.TransferBusy) && time.Since(started) < busyWithin {
+			attempt-- // the far end of a lost connection may not have noticed yet, or another run is about to end
+			again = true
+		}
 		if err == nil || !again || ctx.Err() != nil {
 			return changed, err
 		}
-		j.env.Progress.Say("transfer", "the connection was lost; going on where it broke off")
+		j.env.Progress.Say("transfer", "trying again: "+reason.Of(err).Problem)
 		select {
 		case <-ctx.Done():
 			return changed, err
@@ -134,7 +141,10 @@ func (j *job) once(ctx context.Context) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	files := j.missing(plan)
+	files, err := j.missing(plan)
+	if err != nil {
+		return false, err
+	}
 	if len(files) == 0 && plan.Installed {
 		return false, nil
 	}
@@ -160,12 +170,15 @@ func (j *job) plan(ctx context.Context, remote *remotewmcb.Remote) (*nodereport.
 	return plan, remote.Run(ctx, []string{"receive", "--install-dir", j.args.InstallDir, "--plan"}, bytes.NewReader(raw), nil, plan)
 }
 
-// missing makes of the host's answer what to send, in our order: the answer is only believed as far as it names our files.
-func (j *job) missing(plan *nodereport.Receive) []stream.File {
+// missing makes of the host's answer what to send, in our order. The answer has to name each of our files exactly once.
+func (j *job) missing(plan *nodereport.Receive) ([]stream.File, error) {
 	j.result.Present, j.total, j.done = []string{}, 0, 0
 	var files []stream.File
 	for _, f := range j.args.Files {
 		at := slices.IndexFunc(plan.Missing, func(m nodereport.Missing) bool { return m.SHA256 == f.SHA256 })
+		if present := slices.Contains(plan.Present, f.SHA256); present == (at >= 0) {
+			return nil, reason.New(reason.HostOutputInvalid, "host "+j.host()+": wmcb receive", "it does not say whether it has "+f.Name, "")
+		}
 		if at < 0 {
 			if !slices.Contains(j.result.Sent, f.Name) {
 				j.result.Present = append(j.result.Present, f.Name)
@@ -183,7 +196,7 @@ func (j *job) missing(plan *nodereport.Receive) []stream.File {
 		j.total += f.Size
 		j.done += offset
 	}
-	return files
+	return files, nil
 }
 
 func (j *job) send(ctx context.Context, remote *remotewmcb.Remote, files []stream.File) error {
@@ -209,10 +222,23 @@ func (j *job) send(ctx context.Context, remote *remotewmcb.Remote, files []strea
 		for _, f := range files {
 			stream.Forget(f.Path)
 		}
-	case err != nil && os.IsNotExist(sendErr):
+	case err != nil && sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe):
+		// The far end only saw a stream that broke off; what broke it is here.
 		return reason.Wrap(reason.FileMissing, "a file of the payload's cache", sendErr, "Run it again; it is fetched anew.")
+	case err == nil:
+		return j.checkReceived(files, &report)
 	}
 	return err
+}
+
+// checkReceived: what was sent has to be what arrived.
+func (j *job) checkReceived(files []stream.File, report *nodereport.Receive) error {
+	for _, f := range files {
+		if !slices.Contains(report.Received, f.SHA256) {
+			return reason.New(reason.HostOutputInvalid, "host "+j.host()+": wmcb receive", "it does not confirm the content "+f.SHA256, "")
+		}
+	}
+	return nil
 }
 
 type counter struct {

@@ -60,6 +60,8 @@ func asReason(err error, install string) error {
 		return known
 	case errors.Is(err, os.ErrPermission):
 		return reason.Wrap(reason.AccessDenied, install, err, "")
+	case store.IsFull(err):
+		return reason.New(reason.DiskFull, "drive of "+install, "it is full", "")
 	}
 	return reason.Wrap(reason.Internal, install, err, "")
 }
