@@ -28,7 +28,7 @@ expect() { # expect NAME TEXT COMMAND...: the command's output holds the text
 
 for venv in .venv-2.16 .venv; do
   run=("$venv/bin/ansible" -i "localhost," -c local localhost)
-  "$venv/bin/ansible" --version | head -n 1
+  "$venv/bin/ansible" --version | sed -n 1p
   expect "cluster_info recognises the cluster" '"flavour": "openshift"' \
     "${run[@]}" -m wsu.windows.cluster_info -a "kubeconfig=$kubeconfig"
   expect "ignition completes the rendered MachineConfig" '"source": "api"' \

@@ -16,5 +16,5 @@ finish() {
 }
 trap finish EXIT
 PATH=$PWD/$venv/bin:$PATH
-ansible --version | head -n 1
+ansible --version | sed -n 1p
 molecule test --scenario-name "$scenario"
