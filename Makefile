@@ -67,7 +67,7 @@ lint: setup build shellcheck $(GOLANGCI) ## all linters
 	PATH=$(CURDIR)/.venv/bin:$$PATH ansible-lint --offline
 
 shellcheck: ## look at the scripts
-	shellcheck scripts/*.sh tests/*.sh .ci/run
+	shellcheck -x scripts/*.sh tests/*.sh .ci/run
 
 test-quick: ## unit tests that need nothing but Go
 	go test ./...

@@ -4,17 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 hosts=${BENCH_HOSTS:-4}
-export SANDBOX_HOSTS=$hosts SANDBOX_SUBNET=10.94.0.0/24 SANDBOX_DIR
-SANDBOX_DIR=$(mktemp -d)
-work=$(mktemp -d)
-mkdir "$SANDBOX_DIR/bin"
-ln .sandbox/bin/* "$SANDBOX_DIR/bin/" 2>/dev/null || cp .sandbox/bin/* "$SANDBOX_DIR/bin/"
-finish() {
-  "$SANDBOX_DIR/bin/sandbox" down >/dev/null
-  rm -rf "$SANDBOX_DIR" "$work"
-}
-trap finish EXIT
-"$SANDBOX_DIR/bin/sandbox" up >"$work/up.log"
+SANDBOX_HOSTS=$hosts SANDBOX_SUBNET=10.94.0.0/24
+# shellcheck source=tests/sandbox.sh
+source tests/sandbox.sh
+start_sandbox
 cat >"$work/peer.yml" <<'PLAY'
 - hosts: windows
   gather_facts: false

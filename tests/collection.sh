@@ -3,16 +3,10 @@
 # sandbox that this script starts and ends. Needs root, `make build`, `make setup` and the sandbox's programs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export SANDBOX_HOSTS=0 SANDBOX_SUBNET=10.95.0.0/24 SANDBOX_DIR
-SANDBOX_DIR=$(mktemp -d)
-mkdir "$SANDBOX_DIR/bin"
-ln .sandbox/bin/* "$SANDBOX_DIR/bin/" 2>/dev/null || cp .sandbox/bin/* "$SANDBOX_DIR/bin/"
-finish() {
-  "$SANDBOX_DIR/bin/sandbox" down >/dev/null
-  rm -rf "$SANDBOX_DIR"
-}
-trap finish EXIT
-"$SANDBOX_DIR/bin/sandbox" up
+SANDBOX_HOSTS=0 SANDBOX_SUBNET=10.95.0.0/24
+# shellcheck source=tests/sandbox.sh
+source tests/sandbox.sh
+start_sandbox
 kubeconfig=$SANDBOX_DIR/kubeconfig
 
 expect() { # expect NAME TEXT COMMAND...: the command's output holds the text

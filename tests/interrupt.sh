@@ -3,17 +3,10 @@
 # run is left. Needs root, `make build`, `make payload`, `make setup` and the sandbox's programs; starts and ends a sandbox of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export SANDBOX_HOSTS=2 SANDBOX_SUBNET=10.92.0.0/24 SANDBOX_DIR
-SANDBOX_DIR=$(mktemp -d)
-work=$(mktemp -d)
-mkdir "$SANDBOX_DIR/bin"
-ln .sandbox/bin/* "$SANDBOX_DIR/bin/" 2>/dev/null || cp .sandbox/bin/* "$SANDBOX_DIR/bin/"
-finish() {
-  "$SANDBOX_DIR/bin/sandbox" down >/dev/null
-  rm -rf "$SANDBOX_DIR" "$work"
-}
-trap finish EXIT
-"$SANDBOX_DIR/bin/sandbox" up >"$work/up.log"
+SANDBOX_HOSTS=2 SANDBOX_SUBNET=10.92.0.0/24
+# shellcheck source=tests/sandbox.sh
+source tests/sandbox.sh
+start_sandbox
 export HOME=$work
 kubectl=("$SANDBOX_DIR/bin/kubectl" --kubeconfig "$SANDBOX_DIR/kubeconfig")
 play=(.venv/bin/ansible-playbook -i "$SANDBOX_DIR/inventory")

@@ -4,20 +4,11 @@
 # sandbox's programs; starts and ends a sandbox of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export SANDBOX_HOSTS=5 SANDBOX_ODD=3=linux,4=no-containerd,5=build:14393 SANDBOX_SUBNET=10.97.0.0/24 SANDBOX_DIR
-SANDBOX_DIR=$(mktemp -d)
-work=$(mktemp -d)
-mkdir "$SANDBOX_DIR/bin"
-ln .sandbox/bin/* "$SANDBOX_DIR/bin/" 2>/dev/null || cp .sandbox/bin/* "$SANDBOX_DIR/bin/"
-finish() {
-  "$SANDBOX_DIR/bin/sandbox" down >/dev/null
-  rm -rf "$SANDBOX_DIR" "$work"
-}
-trap finish EXIT
-"$SANDBOX_DIR/bin/sandbox" up >"$work/up.log" || {
-  cat "$work/up.log"
-  exit 1
-}
+export SANDBOX_ODD=3=linux,4=no-containerd,5=build:14393
+SANDBOX_HOSTS=5 SANDBOX_SUBNET=10.97.0.0/24
+# shellcheck source=tests/sandbox.sh
+source tests/sandbox.sh
+start_sandbox
 venv=${1:-.venv}
 inventory=$SANDBOX_DIR/inventory
 kubeconfig=$SANDBOX_DIR/kubeconfig

@@ -4,17 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1 scenario=$2
-WSU_MOLECULE_SANDBOX=$(mktemp -d)
-export WSU_MOLECULE_SANDBOX SANDBOX_DIR=$WSU_MOLECULE_SANDBOX SANDBOX_SUBNET=10.96.0.0/24 SANDBOX_HOSTS=2
-# Molecule links to the inventory before the sandbox has written it.
-mkdir -p "$SANDBOX_DIR/bin" "$SANDBOX_DIR/inventory/group_vars"
+SANDBOX_HOSTS=2 SANDBOX_SUBNET=10.96.0.0/24
+# shellcheck source=tests/sandbox.sh
+source tests/sandbox.sh
+export WSU_MOLECULE_SANDBOX=$SANDBOX_DIR
+# Molecule links to the inventory before the sandbox, which the scenario starts, has written it.
+mkdir -p "$SANDBOX_DIR/inventory/group_vars"
 touch "$SANDBOX_DIR/inventory/hosts.yml"
-ln .sandbox/bin/* "$SANDBOX_DIR/bin/" 2>/dev/null || cp .sandbox/bin/* "$SANDBOX_DIR/bin/"
-finish() {
-  "$SANDBOX_DIR/bin/sandbox" down >/dev/null
-  rm -rf "$SANDBOX_DIR"
-}
-trap finish EXIT
 PATH=$PWD/$venv/bin:$PATH
 ansible --version | sed -n 1p
 molecule test --scenario-name "$scenario"

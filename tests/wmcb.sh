@@ -3,17 +3,11 @@
 # root, `make payload` and the sandbox's programs; starts and ends a sandbox of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export SANDBOX_HOSTS=1 SANDBOX_SUBNET=10.93.0.0/24 SANDBOX_DIR
-SANDBOX_DIR=$(mktemp -d)
-mkdir "$SANDBOX_DIR/bin"
-ln .sandbox/bin/* "$SANDBOX_DIR/bin/" 2>/dev/null || cp .sandbox/bin/* "$SANDBOX_DIR/bin/"
-finish() {
-  "$SANDBOX_DIR/bin/sandbox" down >/dev/null
-  rm -rf "$SANDBOX_DIR"
-}
-trap finish EXIT
-"$SANDBOX_DIR/bin/sandbox" up >"$SANDBOX_DIR/up.log"
-GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go test -c -tags sandbox -o "$SANDBOX_DIR/sandboxtest.exe" ./internal/wmcb/sandboxtest
+SANDBOX_HOSTS=1 SANDBOX_SUBNET=10.93.0.0/24
+# shellcheck source=tests/sandbox.sh
+source tests/sandbox.sh
+start_sandbox
+GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go test -c -tags sandbox -o "$work/sandboxtest.exe" ./internal/wmcb/sandboxtest
 # The tests' kubelet has a certificate that no API server knows, so its API server is one that nobody answers for.
 curl -sk --fail -H 'Accept: application/vnd.coreos.ignition+json;version=3.2.0' https://10.93.0.1:22623/config/worker |
   python3 -c '
@@ -24,14 +18,14 @@ for file in ignition["storage"]["files"]:
         from urllib.request import urlopen
         content = urlopen(file["contents"]["source"]).read().replace(b":6443", b":6444")
         file["contents"] = {"source": "data:;base64," + base64.b64encode(content).decode()}
-json.dump(ignition, sys.stdout)' >"$SANDBOX_DIR/worker.ign"
+json.dump(ignition, sys.stdout)' >"$work/worker.ign"
 options=(-i "$SANDBOX_DIR/ssh/id_ed25519" -o "UserKnownHostsFile=$SANDBOX_DIR/ssh/known_hosts")
 sftp -q "${options[@]}" -b - Administrator@10.93.0.11 >/dev/null <<BATCH
 mkdir /C:/payload
 put build/payload/kubelet.exe /C:/payload/kubelet.exe
 put build/payload/kube-log-runner.exe /C:/payload/kube-log-runner.exe
-put $SANDBOX_DIR/worker.ign /C:/payload/worker.ign
-put $SANDBOX_DIR/sandboxtest.exe /C:/payload/sandboxtest.exe
+put $work/worker.ign /C:/payload/worker.ign
+put $work/sandboxtest.exe /C:/payload/sandboxtest.exe
 BATCH
 ssh "${options[@]}" Administrator@10.93.0.11 \
   'set WSU_TEST_NODE_IP=10.93.0.11&& C:\payload\sandboxtest.exe -test.timeout 15m -test.failfast'
