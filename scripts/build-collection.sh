@@ -7,7 +7,7 @@ target=build/ansible_collections/wsu/windows
 release=$(sed -n 's/^version: *//p' galaxy.yml)
 architecture=$(go env GOARCH)
 mkdir -p "$target/plugins/bin" "$target/plugins/modules"
-CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X wsu.windows/internal/version.Release=$release" \
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X wsu.windows/internal/version.Release=$release" \
   -o "$target/plugins/bin/wsu.linux-$architecture" ./cmd/wsu
 for documentation in modules/*/*.yml; do
   name=$(basename "$documentation" .yml)

@@ -16,11 +16,11 @@ if [[ $(cat "$target/.kubernetes" 2>/dev/null) != "$stamp" || ! -e $target/kubel
   for program in kubelet kube-log-runner; do
     package=k8s.io/kubernetes/cmd/kubelet
     [[ $program == kubelet ]] || package=k8s.io/component-base/logs/kube-log-runner
-    go build -C payload/kubernetes -trimpath -ldflags "$kubernetes_flags" -o "$target/$program.exe" "$package"
+    go build -C payload/kubernetes -trimpath -buildvcs=false -ldflags "$kubernetes_flags" -o "$target/$program.exe" "$package"
   done
   echo "$stamp" >"$target/.kubernetes"
 fi
-go build -trimpath -ldflags "-s -w -X wsu.windows/internal/version.Release=$release" -o "$target/wmcb.exe" ./cmd/wmcb
+go build -trimpath -buildvcs=false -ldflags "-s -w -X wsu.windows/internal/version.Release=$release" -o "$target/wmcb.exe" ./cmd/wmcb
 unset GOOS GOARCH
 go run ./internal/release/gen release.yml "$target" >"$target/release.yml.new"
 mv "$target/release.yml.new" "$target/release.yml"

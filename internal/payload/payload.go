@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"wsu.windows/internal/progress"
 	"wsu.windows/internal/reason"
@@ -32,6 +33,8 @@ type Cache struct {
 	dir      string
 	source   *source
 	progress *progress.Reporter
+	// pause is before the second attempt; those after it wait longer.
+	pause time.Duration
 }
 
 // New makes a cache under a folder. base is where relative URLs of release.yml begin: an https, http or file URL, a folder, or nothing.
@@ -41,7 +44,7 @@ func New(cacheDir, base, caFile string, reporter *progress.Reporter) (*Cache, er
 	if err != nil {
 		return nil, err
 	}
-	return &Cache{dir: filepath.Join(cacheDir, "payload"), source: s, progress: reporter}, nil
+	return &Cache{dir: filepath.Join(cacheDir, "payload"), source: s, progress: reporter, pause: time.Second}, nil
 }
 
 // Have brings the files into the cache and gives the paths in their order, and how many bytes were fetched.
@@ -94,8 +97,10 @@ func (c *Cache) file(ctx context.Context, file release.File) (path string, fetch
 		return "", 0, reason.Wrap(reason.AccessDenied, c.dir, err, "Set wsu_cache_dir to a folder that you can write to.")
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // another run may be fetching it right now
-		return "", 0, reason.Wrap(reason.AccessDenied, path, err, "")
+	for errors.Is(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) { // another run is fetching it right now
+		if !wait(ctx, 100*time.Millisecond) {
+			return "", 0, reason.Wrap(reason.Interrupted, file.Name, ctx.Err(), "")
+		}
 	}
 	if seen, err := securefile.Digest(path); err == nil && seen == file.SHA256 {
 		return path, 0, nil
@@ -117,23 +122,26 @@ func (c *Cache) fetch(ctx context.Context, file release.File, path string) (int6
 	defer incoming.file.Close()
 	begin := incoming.have
 	report := func() { c.progress.Bytes("download", file.Name, incoming.have, file.Size) }
-	for attempt := 1; ; attempt++ {
-		before := incoming.have
+	for attempt := 1; incoming.have < file.Size; attempt++ {
 		err = c.source.read(ctx, place, incoming, report)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, errBroken) || (attempt >= attempts && incoming.have == before) {
+		if err == nil || ctx.Err() != nil || !errors.Is(err, errBroken) || attempt >= attempts || !wait(ctx, time.Duration(attempt)*c.pause) {
 			break
 		}
 	}
 	if ctx.Err() != nil {
-		return incoming.have - begin, reason.Wrap(reason.Interrupted, file.Name, ctx.Err(), "")
+		return incoming.fetched, reason.Wrap(reason.Interrupted, file.Name, ctx.Err(), "")
 	}
-	if err == nil && incoming.have < file.Size {
-		err = reason.New(reason.PayloadChecksum, file.Name, fmt.Sprintf("%s has %d bytes, and release.yml says %d", place, incoming.have, file.Size), "")
+	if errors.Is(err, errTooLong) || err == nil && incoming.have < file.Size {
+		more := ""
+		if err != nil {
+			more = "more than "
+		}
+		err = reason.New(reason.PayloadChecksum, file.Name, fmt.Sprintf("%s has %s%d bytes, and release.yml says %d", place, more, incoming.have, file.Size), "")
 	}
 	if err == nil {
 		err = incoming.verify(file, place.String())
 	}
-	fetched := incoming.have - begin
+	fetched := incoming.fetched
 	if reason.Is(err, reason.PayloadChecksum) {
 		err = errors.Join(err, os.Remove(path+".partial"))
 		if begin == 0 {
@@ -149,6 +157,18 @@ func (c *Cache) fetch(ctx context.Context, file release.File, path string) (int6
 		return fetched, failed(file, place, err)
 	}
 	return fetched, nil
+}
+
+// wait reports whether the time has passed without an interruption.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 func failed(file release.File, place fmt.Stringer, err error) error {
@@ -168,6 +188,8 @@ type incoming struct {
 	sum  hash.Hash
 	have int64
 	size int64
+	// fetched counts what was written, also what a restart threw away again.
+	fetched int64
 }
 
 // openIncoming goes on with what an earlier run left.
@@ -204,6 +226,7 @@ func (i *incoming) Write(p []byte) (int, error) {
 	n, err := i.file.Write(p)
 	i.sum.Write(p[:n])
 	i.have += int64(n)
+	i.fetched += int64(n)
 	return n, err
 }
 

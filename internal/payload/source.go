@@ -26,7 +26,7 @@ var (
 	// errBroken is a transfer that broke off and may be taken up again.
 	errBroken = errors.New("the transfer broke off")
 	// errTooLong is a file that does not end where release.yml says.
-	errTooLong = reason.New(reason.PayloadChecksum, "payload", "the file is longer than release.yml says", "")
+	errTooLong = errors.New("the file is longer than release.yml says")
 )
 
 // source is where files come from.
@@ -150,7 +150,7 @@ func (s *source) read(ctx context.Context, from place, into *incoming, report fu
 	switch response.StatusCode {
 	case http.StatusPartialContent:
 		if !strings.HasPrefix(response.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", into.have)) {
-			return errors.New("the server sends another part than the one that was asked for")
+			return errors.Join(into.restart(), fmt.Errorf("%w: the server sends another part than the one that was asked for", errBroken))
 		}
 	case http.StatusOK, http.StatusRequestedRangeNotSatisfiable:
 		if err := into.restart(); err != nil {
@@ -159,6 +159,8 @@ func (s *source) read(ctx context.Context, from place, into *incoming, report fu
 		if response.StatusCode != http.StatusOK {
 			return errBroken
 		}
+	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return fmt.Errorf("%w: the server answered %s", errBroken, response.Status)
 	default:
 		return fmt.Errorf("the server answered %s", response.Status)
 	}

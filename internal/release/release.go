@@ -74,7 +74,10 @@ func (r *Release) problem() (field, problem string) {
 	if !isKubernetes(r.Kubernetes) {
 		return "kubernetes", fmt.Sprintf("%q is not a version as v1.36.3", r.Kubernetes)
 	}
-	seen := map[string]bool{}
+	if len(r.Files) == 0 {
+		return "files", "it is empty"
+	}
+	seen, components := map[string]bool{}, map[string]bool{}
 	for i, f := range r.Files {
 		at := fmt.Sprintf("files[%d]", i)
 		if !fileName.MatchString(f.Name) {
@@ -82,8 +85,10 @@ func (r *Release) problem() (field, problem string) {
 		}
 		at = f.Name
 		switch {
-		case seen[f.Name]:
-			return at, "it is there twice"
+		case seen[f.Name] || components[f.Component]:
+			return at, "the name or the component is there twice"
+		case f.Component == "kubelet" && f.Version != r.Kubernetes:
+			return at + ".version", fmt.Sprintf("it is %s, and kubernetes is %s", f.Version, r.Kubernetes)
 		case f.Component == "" || f.Version == "":
 			return at, "it has no component or no version"
 		case !digest.MatchString(f.SHA256):
@@ -94,7 +99,7 @@ func (r *Release) problem() (field, problem string) {
 		if _, err := url.Parse(f.URL); err != nil {
 			return at + ".url", fmt.Sprintf("%q is not a URL", f.URL)
 		}
-		seen[f.Name] = true
+		seen[f.Name], components[f.Component] = true, true
 	}
 	return "", ""
 }
