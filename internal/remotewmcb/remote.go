@@ -5,6 +5,7 @@ package remotewmcb
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,7 +131,8 @@ func (r *Remote) bring(ctx context.Context, binary Binary) error {
 		return reason.Wrap(reason.FileMissing, binary.Path, err, "")
 	}
 	r.installed = false
-	r.path = `C:\Windows\Temp\wsu-` + binary.SHA256[:16] + `\wmcb.exe`
+	// Everybody on the machine may make folders there: a name that can be guessed could be taken before us, with a trap in it.
+	r.path = `C:\Windows\Temp\wsu-` + strings.ToLower(rand.Text()) + `\wmcb.exe`
 	r.progress.Say("transfer", "bringing wmcb.exe")
 	if r.way, err = r.connection.PutFirst(ctx, r.path, file, info.Size()); err == nil {
 		var seen string
@@ -259,9 +261,9 @@ func CleanDocument(value any) any {
 	return value
 }
 
-// bounded fails the command whose output does not end.
+// bounded fails the command whose output does not end. The buffer is not embedded: io.Copy would find its ReadFrom, and pass the bound by.
 type bounded struct {
-	bytes.Buffer
+	kept bytes.Buffer
 	left int
 }
 
@@ -271,5 +273,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= len(p); b.left < 0 {
 		return 0, errTooMuch
 	}
-	return b.Buffer.Write(p)
+	return b.kept.Write(p)
 }
+
+func (b *bounded) Bytes() []byte  { return b.kept.Bytes() }
+func (b *bounded) String() string { return b.kept.String() }
+func (b *bounded) Len() int       { return b.kept.Len() }

@@ -191,6 +191,13 @@ func TestAnArgumentThatAShellWouldTakeApartIsRefused(t *testing.T) {
 	assert.True(t, reason.Is(err, reason.ArgumentInvalid))
 }
 
+func TestTheBoundHoldsHoweverTheOutputIsCopied(t *testing.T) {
+	b := &bounded{left: 1000}
+	_, err := io.Copy(b, struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 1<<20))})
+	require.ErrorIs(t, err, errTooMuch)
+	assert.LessOrEqual(t, b.Len(), 1000)
+}
+
 func FuzzErrorOutput(f *testing.F) {
 	f.Add([]byte(progress.Prefix + `{"phase":"x","done":1,"total":2}` + "\n{}\n"))
 	f.Add(bytes.Repeat([]byte("x"), maxLine+5))

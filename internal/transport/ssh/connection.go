@@ -86,7 +86,8 @@ func (c *connection) Run(ctx context.Context, command transport.Command) (int, e
 		time.AfterFunc(endWithin, func() { c.client.Close() })
 	})
 	defer stop()
-	session.Stdout, session.Stderr = orDiscard(command.Stdout), orDiscard(command.Stderr)
+	refused := &refusal{stop: func() { session.Close() }}
+	session.Stdout, session.Stderr = refused.guard(command.Stdout), refused.guard(command.Stderr)
 	stdin, err := session.StdinPipe()
 	if err != nil {
 		return -1, c.lost(ctx, err)
@@ -102,7 +103,10 @@ func (c *connection) Run(ctx context.Context, command transport.Command) (int, e
 	}()
 	err = session.Wait()
 	var exit *ssh.ExitError
+	refusedErr := refused.error()
 	switch {
+	case refusedErr != nil && ctx.Err() == nil:
+		return -1, reason.Wrap(reason.HostOutputInvalid, c.object(), refusedErr, "")
 	case err == nil:
 		return 0, nil
 	case ctx.Err() != nil:
@@ -113,11 +117,42 @@ func (c *connection) Run(ctx context.Context, command transport.Command) (int, e
 	return -1, c.lost(ctx, err)
 }
 
-func orDiscard(w io.Writer) io.Writer {
+// refusal ends a command whose output the caller does not take any more: nobody would read what it goes on to say, and it would never end.
+type refusal struct {
+	mu   sync.Mutex
+	err  error
+	stop func()
+}
+
+func (r *refusal) guard(w io.Writer) io.Writer {
 	if w == nil {
 		return io.Discard
 	}
-	return w
+	return guarded{w, r}
+}
+
+func (r *refusal) error() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+type guarded struct {
+	w io.Writer
+	r *refusal
+}
+
+func (g guarded) Write(p []byte) (int, error) {
+	n, err := g.w.Write(p)
+	if err != nil {
+		g.r.mu.Lock()
+		if g.r.err == nil {
+			g.r.err = err
+		}
+		g.r.mu.Unlock()
+		g.r.stop()
+	}
+	return n, err
 }
 
 func (c *connection) lost(ctx context.Context, err error) error {

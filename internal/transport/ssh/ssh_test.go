@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -152,6 +153,21 @@ func TestACommandThatDoesNotReadItsInputStillEnds(t *testing.T) {
 	code, err := c.Run(t.Context(), transport.Command{Line: "exit 3", Stdin: endless})
 	require.NoError(t, err)
 	assert.Equal(t, 3, code)
+}
+
+// full takes nothing.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("it is too much") }
+
+func TestACommandWhoseOutputIsRefusedIsEnded(t *testing.T) {
+	s := startServer(t)
+	c := dial(t, s.config(t))
+	_, err := c.Run(t.Context(), transport.Command{Line: "yes", Stdout: full{}})
+	assert.True(t, reason.Is(err, reason.HostOutputInvalid), err)
+	assert.ErrorContains(t, err, "too much")
+	_, err = c.Run(t.Context(), transport.Command{Line: "true"})
+	require.NoError(t, err, "the connection is still good")
 }
 
 func TestACancelledCommandEndsAtOnce(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/progress"
@@ -153,8 +154,23 @@ func install(options Options, report *nodereport.Receive) error {
 		report.Changed = true
 	}
 	securefile.SweepAside(options.Install)
+	sweepTemporary(filepath.Join(os.Getenv("SystemRoot"), "Temp"), options.self)
 	report.Installed = true
 	return nil
+}
+
+// sweepTemporary deletes the copies of wmcb.exe that killed runs left where the control host puts them, as far as nobody runs them.
+func sweepTemporary(folder, self string) {
+	const lifetime = 24 * time.Hour
+	left, _ := filepath.Glob(filepath.Join(folder, "wsu-*", "wmcb.exe")) // the pattern is good
+	for _, path := range left {
+		if info, err := os.Stat(path); err != nil || strings.EqualFold(path, self) || time.Since(info.ModTime()) < lifetime {
+			continue
+		}
+		if os.Remove(path) == nil {
+			os.Remove(filepath.Dir(path))
+		}
+	}
 }
 
 func receive(ctx context.Context, s store.Store, stdin io.Reader, report *nodereport.Receive) error {
