@@ -83,8 +83,8 @@ mistake "a full disk" disk_full "MB are needed" "${one[@]}"
 kubectl create -f - >/dev/null <<NODE
 {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "winhost1", "labels": {"kubernetes.io/os": "windows"}}}
 NODE
-kubectl get node winhost1 -o json | sed 's/"systemUUID": "[^"]*"/"systemUUID": "11111111-2222-3333-4444-555555555555"/; s/"operatingSystem": "[^"]*"/"operatingSystem": "windows"/' |
-  kubectl replace --subresource=status -f - >/dev/null
+kubectl patch node winhost1 --subresource=status --type merge -p \
+  '{"status": {"nodeInfo": {"systemUUID": "11111111-2222-3333-4444-555555555555", "operatingSystem": "windows"}}}' >/dev/null
 mistake "another machine's node has the name" foreign_node "oc delete node winhost1" "${one[@]}"
 kubectl delete node winhost1 >/dev/null
 
