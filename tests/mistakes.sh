@@ -100,7 +100,7 @@ mistake "a server that nobody vouches for" payload_unavailable wsu_payload_ca_fi
 mistake "no place of the payload" payload_unavailable "wsu_payload_url is not set" "${one[@]}" -e wsu_payload_url= -e "wsu_cache_dir=$work/cache2"
 sed 's/^  url: kubelet.exe/  url: ""/' $collection/release.yml >"$work/release.yml"
 mistake "a missing URL of the kubelet" release_invalid "kubelet.exe: it has no URL" "${one[@]}" -e "control_release_file=$work/release.yml" -e "wsu_cache_dir=$work/cache2"
-sed 's/^kubernetes: .*/kubernetes: v1.37.0/' $collection/release.yml >"$work/release.yml"
+sed 's/v1\.36\.3/v1.37.0/' $collection/release.yml >"$work/release.yml"
 mistake "a kubelet newer than the API server" version_skew "newer than the API server v1.36.3" "${one[@]}" -e "control_release_file=$work/release.yml"
 
 ignition() { # ignition NAME TEXT: the file $work/ign is refused
