@@ -85,8 +85,10 @@ func (r *Release) problem() (field, problem string) {
 		}
 		at = f.Name
 		switch {
-		case seen[f.Name] || components[f.Component]:
-			return at, "the name or the component is there twice"
+		case seen[f.Name]:
+			return at, "the name is there twice"
+		case components[f.Component]:
+			return at, "the component is there twice"
 		case f.Component == "kubelet" && f.Version != r.Kubernetes:
 			return at + ".version", fmt.Sprintf("it is %s, and kubernetes is %s", f.Version, r.Kubernetes)
 		case f.Component == "" || f.Version == "":
@@ -100,6 +102,11 @@ func (r *Release) problem() (field, problem string) {
 			return at + ".url", fmt.Sprintf("%q is not a URL", f.URL)
 		}
 		seen[f.Name], components[f.Component] = true, true
+	}
+	for _, component := range []string{"kubelet", "wmcb"} {
+		if !components[component] {
+			return "files", fmt.Sprintf("there is no file of the component %q", component)
+		}
 	}
 	return "", ""
 }

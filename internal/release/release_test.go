@@ -31,15 +31,19 @@ func TestACompleteReleaseIsRead(t *testing.T) {
 
 func TestEveryMistakeInAReleaseIsNamed(t *testing.T) {
 	for says, change := range map[string][2]string{
-		`"0.1" is not a version`:            {"release: 0.1.0", `release: "0.1"`},
-		`"1.36.3" is not a version as v1`:   {"kubernetes: v1.36.3", "kubernetes: 1.36.3"},
-		"unknown field":                     {"release: 0.1.0", "release: 0.1.0\nrelaese: x"},
-		"is not a SHA-256":                  {sum, "short"},
-		"-5 is not a size":                  {"size: 5", "size: -5"},
-		`"../x" is not a file name`:         {"name: kubelet.exe", "name: ../x"},
-		"is there twice":                    {"name: wmcb.exe", "name: kubelet.exe"},
-		"it is v1.36.3, and kubernetes is ": {"kubernetes: v1.36.3", "kubernetes: v1.35.0"},
-		"it has no component":               {"component: wmcb,", ""},
+		`"0.1" is not a version`:             {"release: 0.1.0", `release: "0.1"`},
+		`"1.36.3" is not a version as v1`:    {"kubernetes: v1.36.3", "kubernetes: 1.36.3"},
+		"unknown field":                      {"release: 0.1.0", "release: 0.1.0\nrelaese: x"},
+		"is not a SHA-256":                   {sum, "short"},
+		"-5 is not a size":                   {"size: 5", "size: -5"},
+		`"../x" is not a file name`:          {"name: kubelet.exe", "name: ../x"},
+		"the name is there twice":            {"name: wmcb.exe", "name: kubelet.exe"},
+		"it is v1.36.3, and kubernetes is ":  {"kubernetes: v1.36.3", "kubernetes: v1.35.0"},
+		"it has no component":                {"component: wmcb,", ""},
+		`no file of the component "wmcb"`:    {"component: wmcb,", "component: other,"},
+		`no file of the component "kubelet"`: {"component: kubelet,", "component: other,"},
+		"the component is there twice":       {"component: wmcb", "component: kubelet"},
+		"0 is not a size":                    {"size: 5", "size: 0"},
 	} {
 		_, err := Parse([]byte(strings.Replace(complete, change[0], change[1], 1)), "release.yml")
 		assert.True(t, reason.Is(err, reason.ReleaseInvalid), says)
