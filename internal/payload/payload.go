@@ -124,7 +124,7 @@ func (c *Cache) fetch(ctx context.Context, file release.File, path string) (int6
 	report := func() { c.progress.Bytes("download", file.Name, incoming.have, file.Size) }
 	for attempt := 1; incoming.have < file.Size; attempt++ {
 		err = c.source.read(ctx, place, incoming, report)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, errBroken) || attempt >= attempts || !wait(ctx, time.Duration(attempt)*c.pause) {
+		if err == nil || ctx.Err() != nil || !errors.Is(err, errBroken) || attempt >= attempts || !wait(ctx, c.backoff(attempt)) {
 			break
 		}
 	}
@@ -132,11 +132,7 @@ func (c *Cache) fetch(ctx context.Context, file release.File, path string) (int6
 		return incoming.fetched, reason.Wrap(reason.Interrupted, file.Name, ctx.Err(), "")
 	}
 	if errors.Is(err, errTooLong) || err == nil && incoming.have < file.Size {
-		more := ""
-		if err != nil {
-			more = "more than "
-		}
-		err = reason.New(reason.PayloadChecksum, file.Name, fmt.Sprintf("%s has %s%d bytes, and release.yml says %d", place, more, incoming.have, file.Size), "")
+		err = reason.New(reason.PayloadChecksum, file.Name, fmt.Sprintf("%s has %s bytes, and release.yml says %d", place, incoming.length(err != nil), file.Size), "")
 	}
 	if err == nil {
 		err = incoming.verify(file, place.String())
@@ -158,6 +154,9 @@ func (c *Cache) fetch(ctx context.Context, file release.File, path string) (int6
 	}
 	return fetched, nil
 }
+
+// backoff is the pause after an attempt: each is twice the one before.
+func (c *Cache) backoff(attempt int) time.Duration { return c.pause << (attempt - 1) }
 
 // wait reports whether the time has passed without an interruption.
 func wait(ctx context.Context, d time.Duration) bool {
@@ -188,6 +187,8 @@ type incoming struct {
 	sum  hash.Hash
 	have int64
 	size int64
+	// total is how long the source says that the file is, 0 if it does not say.
+	total int64
 	// fetched counts what was written, also what a restart threw away again.
 	fetched int64
 }
@@ -228,6 +229,17 @@ func (i *incoming) Write(p []byte) (int, error) {
 	i.have += int64(n)
 	i.fetched += int64(n)
 	return n, err
+}
+
+// length says how long the source's file is, of one that has another length than release.yml says.
+func (i *incoming) length(tooLong bool) string {
+	switch {
+	case !tooLong:
+		return fmt.Sprint(i.have)
+	case i.total > i.size:
+		return fmt.Sprint(i.total)
+	}
+	return fmt.Sprintf("more than %d", i.size) // a server that does not say it
 }
 
 func (i *incoming) verify(file release.File, place string) error {

@@ -156,7 +156,7 @@ func TestAWrongFileIsNamedWithBothSumsAndNotKept(t *testing.T) {
 	}{
 		"another content": {release.File{Name: "kubelet.exe", URL: "kubelet.exe", Size: int64(len(content)), SHA256: fileOf([]byte("x"), "").SHA256},
 			[]string{fileOf(content, "").SHA256, fileOf([]byte("x"), "").SHA256, url}},
-		"too long":  {fileOf(content[:100], "kubelet.exe"), []string{"more than", "release.yml says 100", url}},
+		"too long":  {fileOf(content[:100], "kubelet.exe"), []string{"1048576 bytes", "release.yml says 100", url}},
 		"too short": {fileOf(append(bytes.Clone(content), 'x'), "kubelet.exe"), []string{"1048576 bytes", "release.yml says 1048577"}},
 	} {
 		t.Run(name, func(t *testing.T) {

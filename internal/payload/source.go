@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -79,13 +80,13 @@ func newSource(base, caFile string) (*source, error) {
 	return s, nil
 }
 
-func expand(path string) string {
-	if rest, found := strings.CutPrefix(path, "~/"); found {
+func expand(name string) string {
+	if rest, found := strings.CutPrefix(name, "~/"); found {
 		if home, err := os.UserHomeDir(); err == nil {
 			return filepath.Join(home, rest)
 		}
 	}
-	return path
+	return name
 }
 
 func authorities(file string) (*x509.CertPool, error) {
@@ -110,7 +111,7 @@ func authorities(file string) (*x509.CertPool, error) {
 func (s *source) locate(file release.File) (place, error) {
 	parsed, err := url.Parse(file.URL)
 	if err != nil || file.URL == "" {
-		return place{}, reason.New(reason.ReleaseInvalid, "release.yml: "+file.Name, "it has no URL", "Give it one, or install the release again.")
+		return place{}, reason.New(reason.ReleaseInvalid, "release.yml: "+file.Name, "it has no URL", "Name its place in release.yml: an absolute URL, or one relative to wsu_payload_url.")
 	}
 	switch {
 	case parsed.Scheme == "https" || parsed.Scheme == "http":
@@ -119,10 +120,17 @@ func (s *source) locate(file release.File) (place, error) {
 		return place{path: parsed.Path}, nil
 	case parsed.Scheme != "":
 		return place{}, reason.New(reason.ReleaseInvalid, "release.yml: "+file.Name, fmt.Sprintf("its URL has the scheme %q", parsed.Scheme), "Use https.")
+	case parsed.Host != "":
+		return place{}, reason.New(reason.ReleaseInvalid, "release.yml: "+file.Name, "its URL has a host and no scheme", "Use https.")
+	}
+	below := path.Clean("/" + parsed.Path) // never above the base, be it a URL or a folder
+	switch {
 	case s.base != nil:
-		return place{url: s.base.ResolveReference(parsed)}, nil
+		to := s.base.JoinPath((&url.URL{Path: below}).EscapedPath())
+		to.RawQuery = parsed.RawQuery
+		return place{url: to}, nil
 	case s.folder != "":
-		return place{path: filepath.Join(s.folder, filepath.Base(parsed.Path))}, nil
+		return place{path: filepath.Join(s.folder, filepath.FromSlash(below))}, nil
 	}
 	return place{}, reason.New(reason.PayloadUnavailable, file.Name, "release.yml has only a relative URL for it, and wsu_payload_url is not set",
 		"Set wsu_payload_url to where the release's files are: https://..., file:///... or a folder.")
@@ -159,10 +167,15 @@ func (s *source) read(ctx context.Context, from place, into *incoming, report fu
 		if response.StatusCode != http.StatusOK {
 			return errBroken
 		}
-	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return fmt.Errorf("%w: the server answered %s", errBroken, response.Status)
 	default:
+		if response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= http.StatusInternalServerError {
+			return fmt.Errorf("%w: the server answered %s", errBroken, response.Status)
+		}
 		return fmt.Errorf("the server answered %s", response.Status)
+	}
+	into.total = 0
+	if response.ContentLength >= 0 {
+		into.total = into.have + response.ContentLength
 	}
 	return pump(ctx, cancel, response.Body, into, report)
 }
@@ -192,15 +205,18 @@ func pump(ctx context.Context, cancel context.CancelCauseFunc, body io.Reader, i
 	}
 }
 
-func readFile(path string, into *incoming, report func()) error {
+func readFile(name string, into *incoming, report func()) error {
 	if err := into.restart(); err != nil { // a local copy is quicker than to find out whether the beginning is the same
 		return err
 	}
-	file, err := os.Open(path)
+	file, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err == nil {
+		into.total = info.Size()
+	}
 	_, err = io.Copy(into, file)
 	report()
 	return err
