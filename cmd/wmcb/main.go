@@ -24,7 +24,8 @@ import (
 func main() {
 	// The session that started it may go away at any time. What was begun is finished: only what is printed is lost then.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	// A closed console or a shutdown (SIGTERM in Go's words) leaves some seconds, which is enough to undo.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()
 	os.Exit(code)

@@ -2,7 +2,10 @@
 
 package store
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
 func freeBytes(dir string) (int64, error) {
 	var fs syscall.Statfs_t
@@ -13,3 +16,5 @@ func freeBytes(dir string) (int64, error) {
 }
 
 func isFullHere(error) bool { return false }
+
+func isHeldHere(err error) bool { return errors.Is(err, syscall.ETXTBSY) }

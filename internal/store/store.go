@@ -190,3 +190,6 @@ func (i *Incoming) Commit() error {
 func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || isFullHere(err) || strings.Contains(err.Error(), "not enough space")
 }
+
+// IsHeld reports whether an error means that another process holds the file.
+func IsHeld(err error) bool { return isHeldHere(err) }

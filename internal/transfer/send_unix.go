@@ -51,10 +51,12 @@ func sendFile(w io.Writer, index uint32, f File, sent func(File, int64)) error {
 		if _, isKept := source.(*keptFrames); isKept && (err != nil || int64(header.raw) != min(ChunkSize, f.Size-offset)) {
 			// What was kept is damaged: a power cut, a full disk. The file itself has the same chunks.
 			Forget(f.Path)
-			source.Close()
-			if source, err = openFile(f); err != nil {
-				return err
+			whole, openErr := openFile(f)
+			if openErr != nil {
+				return openErr
 			}
+			source.Close()
+			source = whole
 			header, data, err = source.next(offset)
 		}
 		if err != nil {

@@ -190,3 +190,11 @@ func BenchmarkSendKept(b *testing.B) {
 		require.NoError(b, Send(io.Discard, []File{f}, nil))
 	}
 }
+
+func TestDamagedKeptFramesOfAFileThatIsGoneAreAnError(t *testing.T) {
+	f := file(t, program(ChunkSize+5))
+	send(t, f)
+	require.NoError(t, os.WriteFile(f.Path+framesSuffix, make([]byte, 100), 0o600))
+	require.NoError(t, os.Remove(f.Path))
+	assert.ErrorIs(t, Send(io.Discard, []File{f}, nil), os.ErrNotExist)
+}

@@ -99,22 +99,34 @@ func (j *job) message(changed bool) string {
 	return fmt.Sprintf("sent %d files, %.1f MB as %.1f MB", len(j.result.Sent), float64(j.result.SentBytes)/1e6, float64(j.result.WireBytes)/1e6)
 }
 
-// run goes on after a lost connection where it broke off.
 func (j *job) run(ctx context.Context) (changed bool, err error) {
-	started := time.Now()
+	return retry(ctx, func(why string) { j.env.Progress.Say("transfer", "trying again: "+why) }, j.once)
+}
+
+// retry goes on after a lost connection where it broke off.
+func retry(ctx context.Context, say func(string), once func(context.Context) (bool, error)) (changed bool, err error) {
+	var busySince time.Time
+	damaged := 0
 	for attempt := 1; ; attempt++ {
-		var once bool
-		once, err = j.once(ctx)
-		changed = changed || once
-		again := attempt < attempts && (remotewmcb.IsLost(err) || reason.Is(err, reason.TransferChecksum) || attempt > 1 && reason.Is(err, reason.HostUnreachable))
-		if reason.Is(err, reason.TransferBusy) && time.Since(started) < busyWithin {
+		var now bool
+		now, err = once(ctx)
+		changed = changed || now
+		again := attempt < attempts && (remotewmcb.IsLost(err) || attempt > 1 && reason.Is(err, reason.HostUnreachable))
+		switch {
+		case reason.Is(err, reason.TransferBusy):
+			if busySince.IsZero() { // not since the start: what was lost may have run for long
+				busySince = time.Now()
+			}
 			attempt-- // the far end of a lost connection may not have noticed yet, or another run is about to end
-			again = true
+			again = time.Since(busySince) < busyWithin
+		case reason.Is(err, reason.TransferChecksum):
+			damaged++
+			again = damaged == 1 // the kept frames were forgotten; twice is no flipped bit
 		}
 		if err == nil || !again || ctx.Err() != nil {
 			return changed, err
 		}
-		j.env.Progress.Say("transfer", "trying again: "+reason.Of(err).Problem)
+		say(reason.Of(err).Problem)
 		select {
 		case <-ctx.Done():
 			return changed, err
@@ -176,7 +188,7 @@ func (j *job) missing(plan *nodereport.Receive) ([]stream.File, error) {
 	var files []stream.File
 	for _, f := range j.args.Files {
 		at := slices.IndexFunc(plan.Missing, func(m nodereport.Missing) bool { return m.SHA256 == f.SHA256 })
-		if present := slices.Contains(plan.Present, f.SHA256); present == (at >= 0) {
+		if count(plan, f.SHA256) != 1 {
 			return nil, reason.New(reason.HostOutputInvalid, "host "+j.host()+": wmcb receive", "it does not say whether it has "+f.Name, "")
 		}
 		if at < 0 {
@@ -197,6 +209,21 @@ func (j *job) missing(plan *nodereport.Receive) ([]stream.File, error) {
 		j.done += offset
 	}
 	return files, nil
+}
+
+// count gives how often an answer names a content.
+func count(plan *nodereport.Receive, sha256 string) (n int) {
+	for _, present := range plan.Present {
+		if present == sha256 {
+			n++
+		}
+	}
+	for _, missing := range plan.Missing {
+		if missing.SHA256 == sha256 {
+			n++
+		}
+	}
+	return n
 }
 
 func (j *job) send(ctx context.Context, remote *remotewmcb.Remote, files []stream.File) error {

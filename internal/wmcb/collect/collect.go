@@ -243,6 +243,9 @@ func files(folder string) []string {
 	}
 	var list []found
 	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && (entry.Name() == "pods" || entry.Name() == "containers") {
+			return fs.SkipDir // the kubelet keeps the workloads' logs there: those are the customer's
+		}
 		if err != nil || !entry.Type().IsRegular() {
 			return nil //nolint:nilerr // what cannot be listed is not there
 		}

@@ -57,7 +57,9 @@ func TestTheArchiveHasLogsAndConfigurationAndNoSecret(t *testing.T) {
 	for _, name := range []string{"bootstrap-kubeconfig", "kubeconfig", "store/" + strings.Repeat("a", 64)} {
 		write(t, filepath.Join(install, name), "token: canarytoken\n"+key)
 	}
+	write(t, filepath.Join(logs, "pods", "shop_app_uid", "c", "0.log"), "a customer's order")
 	contents := collected(t, install, logs)
+	assert.NotContains(t, contents, "logs/pods/shop_app_uid/c/0.log")
 	assert.Contains(t, contents["logs/kubelet/kubelet.log"], "kubelet.go:1] started")
 	assert.Contains(t, contents["releases/0.1.0/kubelet.conf"], "maxPods: 250")
 	assert.Contains(t, contents["install/listing.txt"], "bootstrap-kubeconfig")
@@ -80,7 +82,8 @@ func TestABigLogIsCutAtItsBeginning(t *testing.T) {
 func TestSecretsOfEveryShapeAreRemoved(t *testing.T) {
 	for _, text := range []string{
 		`"token": "canary-value"`, "password=canary-value", "client-key-data: canary-value", "bootstrap abcdef.canaryvalue12345",
-		"Bearer canary-value", "https://me:canary-value@mirror/", "-----BEGIN RSA PRIVATE KEY-----\ncanary-value",
+		"Bearer canary-value", "Authorization: Basic canary-value", "--token canary-value", `{\"token\":\"canary-value\"}`,
+		"canaryvaluebase64\n-----END PRIVATE KEY-----\nrest", "https://me:canary-value@mirror/", "-----BEGIN RSA PRIVATE KEY-----\ncanary-value",
 	} {
 		assert.NotContains(t, string(redact([]byte(text))), "canary", text)
 	}

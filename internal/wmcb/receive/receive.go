@@ -61,6 +61,8 @@ func asReason(err error, install string) error {
 		return known
 	case errors.Is(err, os.ErrPermission):
 		return reason.Wrap(reason.AccessDenied, install, err, "")
+	case store.IsHeld(err):
+		return reason.Wrap(reason.FileLocked, install, err, "")
 	case store.IsFull(err):
 		return reason.New(reason.DiskFull, "drive of "+install, "it is full", "")
 	}
@@ -87,7 +89,7 @@ func run(ctx context.Context, options Options, report *nodereport.Receive) error
 		return err
 	}
 	defer unlock()
-	if err := install(options, report); err != nil {
+	if err := install(options, s, report); err != nil {
 		return err
 	}
 	return receive(ctx, s, options.Stdin, report)
@@ -138,12 +140,19 @@ func isInstalled(options Options) (bool, error) {
 	return found == own, err
 }
 
-func install(options Options, report *nodereport.Receive) error {
+func install(options Options, s store.Store, report *nodereport.Receive) error {
 	present, err := isInstalled(options)
 	if err != nil {
 		return err
 	}
 	if !present {
+		info, err := os.Stat(options.self)
+		if err != nil {
+			return err
+		}
+		if err := s.CheckSpace(info.Size()); err != nil {
+			return err
+		}
 		own, err := securefile.Digest(options.self)
 		if err != nil {
 			return err

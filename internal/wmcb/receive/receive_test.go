@@ -7,9 +7,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -157,12 +159,31 @@ func TestAStreamCutAnywhereLosesAtMostOneChunk(t *testing.T) {
 		missing := b.missing(b.plan())
 		require.NotEmpty(t, missing)
 		if missing[0].SHA256 == b.files[0].SHA256 {
-			arrived := int64(float64(cut) / float64(len(whole)) * float64(len(content)))
-			require.GreaterOrEqual(t, missing[0].Offset+2*transfer.ChunkSize, arrived)
+			require.Equal(t, wholeChunks(t, stream[:cut]), missing[0].Offset, "only the chunk under way is lost")
 		}
 		_, err = b.receive(b.stream(missing))
 		require.NoError(t, err)
 		b.requireAll()
+	}
+}
+
+// wholeChunks gives how many bytes of the first content are in a stream that breaks off, in whole chunks.
+func wholeChunks(t *testing.T, stream []byte) (bytesOf int64) {
+	t.Helper()
+	in := bytes.NewReader(stream)
+	m, err := transfer.ReadManifest(in)
+	if err != nil {
+		return 0
+	}
+	r, err := transfer.NewReader(in, m)
+	require.NoError(t, err)
+	defer r.Close()
+	for {
+		index, chunk, err := r.Next()
+		if err != nil || index != 0 {
+			return bytesOf
+		}
+		bytesOf += int64(len(chunk))
 	}
 }
 
@@ -203,6 +224,27 @@ func TestTwoTransfersAtOnceDoNotMix(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestASecondReceiverIsRefusedWhileTheFirstOneReads(t *testing.T) {
+	b := newBench(t, mixed(2<<20))
+	stream := b.stream(b.files)
+	reader, writer := io.Pipe()
+	first := make(chan error, 1)
+	self := b.self()
+	go func() {
+		_, err := Run(t.Context(), Options{Install: b.install, Stdin: reader, self: self})
+		first <- err
+	}()
+	_, err := writer.Write(stream[:len(stream)/2]) // returns when the first one reads, which it does under the lock
+	require.NoError(t, err)
+	_, err = b.receive(stream)
+	require.True(t, reason.Is(err, reason.TransferBusy), err)
+	_, err = writer.Write(stream[len(stream)/2:])
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	require.NoError(t, <-first)
+	b.requireAll()
+}
+
 func TestMoreThanTheDriveHoldsIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	b := newBench(t)
 	var stream bytes.Buffer
@@ -215,6 +257,21 @@ func TestMoreThanTheDriveHoldsIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	_, err := b.receive(stream.Bytes())
 	require.True(t, reason.Is(err, reason.DiskFull), err)
 	assert.ErrorContains(t, err, "MB are needed")
+}
+
+func TestAFullDriveAndAHeldFileAreNamed(t *testing.T) {
+	for number, code := range map[syscall.Errno]reason.Code{syscall.ENOSPC: reason.DiskFull, syscall.ETXTBSY: reason.FileLocked, syscall.EACCES: reason.AccessDenied} {
+		assert.True(t, reason.Is(asReason(&os.PathError{Op: "write", Path: "wmcb.exe", Err: number}, "k"), code), code)
+	}
+}
+
+func TestAProgramThatDoesNotFitIsRefusedBeforeItIsCopied(t *testing.T) {
+	b := newBench(t)
+	self := b.self()
+	require.NoError(t, os.Truncate(self, 1<<43)) // sparse: it takes no space here
+	_, err := Run(t.Context(), Options{Install: b.install, Stdin: bytes.NewReader(nil), self: self})
+	assert.True(t, reason.Is(err, reason.DiskFull), err)
+	assert.NoFileExists(t, filepath.Join(b.install, "wmcb.exe"))
 }
 
 func FuzzReceive(f *testing.F) {
