@@ -72,7 +72,7 @@ func (c *connection) putError(ctx context.Context, path string, err error) error
 	var status *sftp.StatusError
 	object := fmt.Sprintf("%s: %s", c.object(), path)
 	switch {
-	case ctx.Err() != nil, isClosed(err):
+	case ctx.Err() != nil, isClosed(err), errors.Is(err, sftp.ErrSSHFxConnectionLost):
 		return c.lost(ctx, err)
 	case errors.Is(err, fs.ErrPermission):
 		return reason.Wrap(reason.AccessDenied, object, err, "")

@@ -34,7 +34,9 @@ func newHostKeys(s *settings) *hostKeys {
 func (h *hostKeys) load() (*knownhosts.HostKeyDB, error) {
 	var files []string
 	for _, file := range h.knownHosts {
-		if _, err := os.Stat(file); err == nil {
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+			return nil, h.unusable(fmt.Errorf("%s is not a regular file", file)) // with /dev/null every key would be a first one
+		} else if err == nil {
 			files = append(files, file)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, h.unusable(err)
@@ -54,13 +56,21 @@ func (h *hostKeys) unusable(err error) error {
 // algorithms asks for the kinds of key that are known, so that a host with several shows the one that can be checked.
 func (h *hostKeys) algorithms() ([]string, error) {
 	if h.fingerprint != "" {
-		return nil, nil
+		return preferred, nil
 	}
 	db, err := h.load()
 	if err != nil {
 		return nil, err
 	}
-	return db.HostKeyAlgorithms(h.known), nil
+	if known := db.HostKeyAlgorithms(h.known); len(known) > 0 {
+		return known, nil
+	}
+	return preferred, nil
+}
+
+// preferred is in OpenSSH's order: the key that its users see, and pin, is the Ed25519 one.
+var preferred = []string{
+	ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
 }
 
 // check is the SSH library's callback.
@@ -122,7 +132,14 @@ func (h *hostKeys) keep(remote net.Addr, key ssh.PublicKey) error {
 	if err == nil {
 		return nil
 	}
-	if _, err := file.WriteString(knownhosts.Line([]string{h.known}, key) + "\n"); err != nil {
+	line := knownhosts.Line([]string{h.known}, key) + "\n"
+	if info, err := file.Stat(); err == nil && info.Size() > 0 {
+		last := make([]byte, 1)
+		if _, err := file.ReadAt(last, info.Size()-1); err == nil && last[0] != '\n' {
+			line = "\n" + line
+		}
+	}
+	if _, err := file.WriteString(line); err != nil {
 		return h.unusable(err)
 	}
 	return file.Sync()

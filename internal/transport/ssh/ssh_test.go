@@ -220,6 +220,9 @@ func TestWhatKeepsOneFromLoggingIn(t *testing.T) {
 		"a wrong passphrase": {func(c *transport.Config) {
 			c.SSH.PrivateKeyFile, c.SSH.PrivateKeyPassphrase = filepath.Join(s.dir, "locked"), "canary"
 		}, reason.AuthFailed, "the passphrase is wrong"},
+		"known hosts that keep nothing": {func(c *transport.Config) {
+			c.SSH.HostKeyPolicy, c.SSH.KnownHostsFile = "accept-new", "/dev/null"
+		}, reason.ArgumentInvalid, "/dev/null is not a regular file"},
 		"nobody there":          {func(c *transport.Config) { c.Port = 1 }, reason.HostUnreachable, "refused"},
 		"no such name":          {func(c *transport.Config) { c.Host = "win1.invalid" }, reason.HostUnreachable, "cannot be resolved"},
 		"checking turned off":   {func(c *transport.Config) { c.SSH.CommonArgs = "-o StrictHostKeyChecking=no" }, reason.ArgumentInvalid, "accept-new"},
@@ -288,6 +291,12 @@ func TestAFirstKeyIsKeptOnceByTwentyRunsAtOnceAndAnotherOneIsRefusedLater(t *tes
 	kept, err := os.ReadFile(config.SSH.KnownHostsFile)
 	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(string(kept), "\n"))
+
+	require.NoError(t, os.WriteFile(config.SSH.KnownHostsFile, []byte("elsewhere "+strings.SplitN(s.hostKey, " ", 2)[1]), 0o600)) // without a final newline
+	dial(t, config)
+	kept, err = os.ReadFile(config.SSH.KnownHostsFile)
+	require.NoError(t, err)
+	assert.Equal(t, 2, strings.Count(string(kept), "\n"))
 
 	other := strings.SplitN(s.hostKey, " ", 2)[0] + " " + s.key(t, "other", "")
 	require.NoError(t, os.WriteFile(config.SSH.KnownHostsFile, []byte(other+"\n"), 0o600))
