@@ -62,7 +62,9 @@ func New(k *kubeconfig.Kubeconfig) (*Client, error) {
 		if err != nil {
 			return nil, reason.New(reason.KubeconfigInvalid, "kubeconfig", "its client certificate and key do not belong together", "")
 		}
-		config.Certificates = []tls.Certificate{pair}
+		// Always shown: by itself TLS keeps back a certificate of an authority that the server does not name, and the request goes in
+		// as anybody's.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
 	return &Client{server: server, token: strings.TrimSpace(k.Token), http: &http.Client{
 		Transport: &http.Transport{

@@ -137,6 +137,25 @@ func TestANodeGetsItsCertificateAndKeepsIt(t *testing.T) {
 	})
 }
 
+// Its authority has another name than this cluster's, so that a polite TLS client would not even show it.
+func TestTheCertificateOfAnotherAuthorityIsNotTakenForThisClusters(t *testing.T) {
+	c := testcluster.Start(t)
+	s := spec(t, ignitionFor(t, c.URL, c.CA, testcluster.BootstrapToken))
+	authority, err := newKey()
+	require.NoError(t, err)
+	old, err := newKey()
+	require.NoError(t, err)
+	now := time.Now()
+	issuer := certificateOf("issuer", now)
+	issuer.Subject, issuer.IsCA, issuer.BasicConstraintsValid = pkix.Name{CommonName: "kube-csr-signer_@1"}, true, true
+	der, err := x509.CreateCertificate(rand.Reader, certificateOf("win1", now), issuer, &old.private.PublicKey, authority.private)
+	require.NoError(t, err)
+	f := filesOf(s)
+	require.NoError(t, f.makeFolder())
+	require.NoError(t, f.keep(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), old))
+	assert.Equal(t, nodereport.CertificatePending, enroll(t, s, 0).State)
+}
+
 // waiting starts a run on a fresh machine and gives the name of the request that it waits for.
 func waiting(t *testing.T, c *testcluster.Cluster, s *nodespec.NodeSpec) (name string, done chan error) {
 	t.Helper()
