@@ -7,4 +7,5 @@
 // it, because to pass over an option that changes whom one talks to would be worse.
 //
 // Of ~/.ssh/config, HostName, Port, User, IdentityFile, UserKnownHostsFile and HostKeyAlias are honoured; the inventory's variables win.
+// ProxyJump and ProxyCommand there are not seen yet (docs/limits.md).
 package ssh
