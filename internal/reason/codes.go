@@ -30,6 +30,7 @@ const (
 	HostKeyMismatch      Code = "host_key_mismatch"
 	AuthFailed           Code = "auth_failed"
 	ConnectionLost       Code = "connection_lost"
+	QuotaExceeded        Code = "quota_exceeded"
 	NotWindows           Code = "not_windows"
 	HostOutputInvalid    Code = "host_output_invalid"
 	WindowsUnsupported   Code = "windows_unsupported"
@@ -103,8 +104,9 @@ var Table = []Entry{
 	{HostUnreachable, "connection", "the host did not answer", "Check that the machine is up, its address in the inventory and its firewall."},
 	{HostKeyUnknown, "connection", "the host's key is not known", "Compare the fingerprint with the machine's own and add it to known_hosts, or set wsu_ssh_host_key_policy=accept-new for the first contact."},
 	{HostKeyMismatch, "connection", "the host's key is another one than the known one", "Find out why before anything else: this is what an attack looks like. If the machine was reinstalled, remove its old key."},
-	{AuthFailed, "connection", "the host refused the login", "Check ansible_user, ansible_password and ansible_ssh_private_key_file."},
+	{AuthFailed, "connection", "the host refused the login", "Check ansible_user, ansible_password, ansible_ssh_private_key_file and ansible_winrm_transport."},
 	{ConnectionLost, "connection", "the connection broke off", "Run the playbook again; it goes on where it stopped."},
+	{QuotaExceeded, "connection", "a limit of the host's WinRM service is used up", "Wait until other sessions of the account have ended, or raise the limit: winrm get winrm/config/winrs."},
 	{NotWindows, "host", "the host is not a Windows machine", "Take the host out of [windows]."},
 	{HostOutputInvalid, "host", "what the host answered is not what wmcb answers", "Look at the quoted output; something else may print on the session."},
 	{WindowsUnsupported, "host", "this Windows build is not supported", "Use Windows Server 2019 (17763), 2022 (20348) or 2025 (26100) on x86-64."},

@@ -41,8 +41,40 @@ type Config struct {
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`
 	// ConnectTimeoutSeconds bounds the connection's set-up, 0: 10.
-	ConnectTimeoutSeconds int       `json:"connect_timeout_seconds,omitempty"`
-	SSH                   SSHConfig `json:"ssh,omitzero"`
+	ConnectTimeoutSeconds int         `json:"connect_timeout_seconds,omitempty"`
+	SSH                   SSHConfig   `json:"ssh,omitzero"`
+	WinRM                 WinRMConfig `json:"winrm,omitzero"`
+}
+
+// WinRMConfig is what only WinRM knows. The names are those of Ansible's winrm connection, without ansible_winrm_.
+type WinRMConfig struct {
+	// Scheme is http or https; empty: by the port.
+	Scheme string `json:"scheme,omitempty"`
+	// Path is the endpoint's, empty: /wsman.
+	Path string `json:"path,omitempty"`
+	// Transports are the ways to log in, tried in this order: kerberos, ntlm, certificate, basic.
+	Transports []string `json:"transport,omitempty"`
+	// MessageEncryption is auto (where there is no TLS), always or never.
+	MessageEncryption string `json:"message_encryption,omitempty"`
+	// ServerCertValidation is validate or ignore; CATrustPath a file or folder of PEM certificates, empty: the system's.
+	ServerCertValidation string `json:"server_cert_validation,omitempty"`
+	CATrustPath          string `json:"ca_trust_path,omitempty"`
+	// CertPEM and CertKeyPEM are files of the client certificate.
+	CertPEM    string `json:"cert_pem,omitempty"`
+	CertKeyPEM string `json:"cert_key_pem,omitempty"`
+	// Service and KerberosHostnameOverride make the service's principal, empty: HTTP/<host>. KinitMode manual uses the tickets of
+	// KRB5CCNAME even where there is a password.
+	Service                  string `json:"service,omitempty"`
+	KerberosHostnameOverride string `json:"kerberos_hostname_override,omitempty"`
+	KerberosDelegation       bool   `json:"kerberos_delegation,omitempty"`
+	KinitMode                string `json:"kinit_mode,omitempty"`
+	// ReadTimeoutSeconds bounds the wait for an answer, 0: 18. OperationTimeoutSeconds is how long the host may wait for output, 0: 10.
+	ReadTimeoutSeconds      int `json:"read_timeout_sec,omitempty"`
+	OperationTimeoutSeconds int `json:"operation_timeout_sec,omitempty"`
+	// CertificateFingerprint pins the host's certificate, as SHA256: and hexadecimal digits.
+	CertificateFingerprint string `json:"certificate_fingerprint,omitempty"`
+	// InsecureExposeCredentials allows what else is refused: no TLS and no sealing, or TLS with anybody.
+	InsecureExposeCredentials bool `json:"insecure_expose_credentials,omitempty"`
 }
 
 // SSHConfig is what only SSH knows.

@@ -1,0 +1,134 @@
+package winrm
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf16"
+
+	"wsu.windows/internal/reason"
+	"wsu.windows/internal/transport"
+)
+
+const maxSaid = 4096
+
+// PutFirst sends a compressed tar stream into Windows' own tar.exe.
+func (c *connection) PutFirst(ctx context.Context, path string, content io.ReaderAt, size int64) (string, error) {
+	drive, rest, found := strings.Cut(path, `\`)
+	if !found {
+		return "tar", reason.New(reason.ArgumentInvalid, path, "it is not an absolute Windows path", "")
+	}
+	reader, writer := io.Pipe()
+	go func() {
+		packed := gzip.NewWriter(writer)
+		archive := tar.NewWriter(packed)
+		err := archive.WriteHeader(&tar.Header{Name: strings.ReplaceAll(rest, `\`, "/"), Mode: 0o700, Size: size, Format: tar.FormatUSTAR})
+		if err == nil {
+			_, err = io.Copy(archive, io.NewSectionReader(content, 0, size))
+		}
+		writer.CloseWithError(errors.Join(err, archive.Close(), packed.Close()))
+	}()
+	defer reader.Close()
+	return "tar", c.put(ctx, path, "tar.exe", `C:\Windows\System32\tar.exe -x -f - -C `+drive+`\`, reader)
+}
+
+// PutAgain brings the file as lines of base64 into PowerShell: for a WinRM that does not hand bytes through as they are.
+func (c *connection) PutAgain(ctx context.Context, path string, content io.ReaderAt, size int64) (string, error) {
+	reader, writer := io.Pipe()
+	go func() {
+		lines := &lineWriter{w: writer}
+		encoder := base64.NewEncoder(base64.StdEncoding, lines)
+		_, err := io.Copy(encoder, io.NewSectionReader(content, 0, size))
+		writer.CloseWithError(errors.Join(err, encoder.Close(), lines.end()))
+	}()
+	defer reader.Close()
+	return "base64", c.put(ctx, path, "powershell.exe", "powershell.exe -NonInteractive -NoProfile -EncodedCommand "+encodedCommand(fmt.Sprintf(base64Script, path)), reader)
+}
+
+// base64Script reads lines of base64 and writes what they mean to a path, whose characters are checked by the caller.
+const base64Script = `$ErrorActionPreference = 'Stop'; $ProgressPreference = 'SilentlyContinue'
+$path = '%s'
+[void][IO.Directory]::CreateDirectory([IO.Path]::GetDirectoryName($path))
+$file = [IO.File]::Create($path)
+try { while ($null -ne ($line = [Console]::In.ReadLine())) { $bytes = [Convert]::FromBase64String($line); $file.Write($bytes, 0, $bytes.Length) } } finally { $file.Dispose() }`
+
+// encodedCommand is a script as powershell.exe takes it on its command line: UTF-16 in base64.
+func encodedCommand(script string) string {
+	var raw []byte
+	for _, unit := range utf16.Encode([]rune(script)) {
+		raw = binary.LittleEndian.AppendUint16(raw, unit)
+	}
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// lineWriter breaks base64 into lines whose length is a multiple of four.
+type lineWriter struct {
+	w    io.Writer
+	line []byte
+}
+
+func (l *lineWriter) Write(p []byte) (int, error) {
+	const width = 32 << 10
+	l.line = append(l.line, p...)
+	for len(l.line) >= width {
+		if _, err := l.w.Write(append(l.line[:width:width], '\n')); err != nil {
+			return 0, err
+		}
+		l.line = append(l.line[:0], l.line[width:]...)
+	}
+	return len(p), nil
+}
+
+func (l *lineWriter) end() error {
+	if len(l.line) == 0 {
+		return nil
+	}
+	_, err := l.w.Write(append(l.line, '\n'))
+	return err
+}
+
+func (c *connection) put(ctx context.Context, path, program, line string, stdin io.Reader) error {
+	said := &limited{left: maxSaid}
+	code, err := c.Run(ctx, transport.Command{Line: line, Stdin: stdin, Stderr: said})
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return reason.New(reason.AccessDenied, c.object()+": "+path, fmt.Sprintf("%s ended with code %d: %.300q", program, code, clean(said.String())),
+			"Check the free space of the drive and the rights of the account.")
+	}
+	return nil
+}
+
+// Remove deletes a file or an empty folder; that it is absent is no error.
+func (c *connection) Remove(ctx context.Context, path string) error {
+	said := &limited{left: maxSaid}
+	code, err := c.Run(ctx, transport.Command{Line: fmt.Sprintf(`if exist %[1]s\ (rmdir %[1]s) else if exist %[1]s del /f /q %[1]s & if exist %[1]s exit 5`, path), Stderr: said})
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return reason.New(reason.AccessDenied, c.object()+": "+path, "it cannot be deleted: "+clean(said.String()), "")
+	}
+	return nil
+}
+
+// limited keeps the first bytes of what is written and takes the rest without keeping it.
+type limited struct {
+	bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	kept := p[:min(len(p), l.left)]
+	l.left -= len(kept)
+	l.Buffer.Write(kept)
+	return len(p), nil
+}
