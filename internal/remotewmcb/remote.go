@@ -20,6 +20,7 @@ import (
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/transport"
 	"wsu.windows/internal/transport/ssh"
+	"wsu.windows/internal/transport/winrm"
 )
 
 const (
@@ -41,13 +42,15 @@ type Binary struct {
 func Dial(ctx context.Context, config *transport.Config) (transport.Connection, error) {
 	if config == nil {
 		return nil, reason.New(reason.ArgumentInvalid, "connection", "the host's connection is missing or local",
-			"Set ansible_connection=ssh for the Windows hosts, and run the module through the collection's action plugin.")
+			"Set ansible_connection=ssh or winrm for the Windows hosts, and run the module through the collection's action plugin.")
 	}
-	if config.Kind != "ssh" {
-		return nil, reason.New(reason.ArgumentInvalid, config.InventoryHostname+": ansible_connection", fmt.Sprintf("%q is not supported by this release", config.Kind),
-			"Use ssh.")
+	switch config.Kind {
+	case "ssh":
+		return ssh.Dial(ctx, *config)
+	case "winrm":
+		return winrm.Dial(ctx, *config)
 	}
-	return ssh.Dial(ctx, *config)
+	return nil, reason.New(reason.ArgumentInvalid, config.InventoryHostname+": ansible_connection", fmt.Sprintf("%q is not supported", config.Kind), "Use ssh or winrm.")
 }
 
 // Remote is wmcb.exe on one host.
@@ -91,7 +94,7 @@ func Open(ctx context.Context, connection transport.Connection, binary Binary, h
 	return r, r.bring(ctx, binary)
 }
 
-// Installed reports whether it is the one of the install folder; Way how it got there: present, sftp or tar.
+// Installed reports whether it is the one of the install folder; Way how it got there: present, sftp, tar or base64.
 func (r *Remote) Installed() bool { return r.installed }
 
 // Way see Installed.
@@ -134,16 +137,27 @@ func (r *Remote) bring(ctx context.Context, binary Binary) error {
 	// Everybody on the machine may make folders there: a name that can be guessed could be taken before us, with a trap in it.
 	r.path = `C:\Windows\Temp\wsu-` + strings.ToLower(rand.Text()) + `\wmcb.exe`
 	r.progress.Say("transfer", "bringing wmcb.exe")
-	if r.way, err = r.connection.PutFirst(ctx, r.path, file, info.Size()); err == nil {
-		var seen string
-		if seen, err = r.digest(ctx); err == nil && seen != binary.SHA256 {
-			err = reason.New(reason.TransferChecksum, fmt.Sprintf("host %s: %s", r.host, r.path),
-				fmt.Sprintf("it says that its SHA-256 is %q, and %s was sent by %s", clean(seen), binary.SHA256, r.way),
-				"Check that nothing on the host changes or blocks the file, such as a virus scanner.")
-		}
+	err = r.put(ctx, binary, func() (string, error) { return r.connection.PutFirst(ctx, r.path, file, info.Size()) })
+	if again, can := r.connection.(transport.Fallback); can && reason.Is(err, reason.TransferChecksum) {
+		r.progress.Say("transfer", "bringing wmcb.exe as text, since it did not arrive as it was sent")
+		err = r.put(ctx, binary, func() (string, error) { return again.PutAgain(ctx, r.path, file, info.Size()) })
 	}
 	if err != nil {
 		r.Close(ctx)
+	}
+	return err
+}
+
+// put brings the file in one way and asks it for its digest.
+func (r *Remote) put(ctx context.Context, binary Binary, bring func() (string, error)) (err error) {
+	if r.way, err = bring(); err != nil {
+		return err
+	}
+	seen, err := r.digest(ctx)
+	if err == nil && seen != binary.SHA256 {
+		err = reason.New(reason.TransferChecksum, fmt.Sprintf("host %s: %s", r.host, r.path),
+			fmt.Sprintf("it says that its SHA-256 is %q, and %s was sent by %s", clean(seen), binary.SHA256, r.way),
+			"Check that nothing on the host changes or blocks the file, such as a virus scanner.")
 	}
 	return err
 }

@@ -21,6 +21,11 @@ type Connection interface {
 	Close() error
 }
 
+// Fallback is a connection that may change bytes on their way, and can bring the first file once more as text.
+type Fallback interface {
+	PutAgain(ctx context.Context, path string, content io.ReaderAt, size int64) (way string, err error)
+}
+
 // Command is one remote command.
 type Command struct {
 	// Line is the command line. No secret may stand in it.

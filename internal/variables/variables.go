@@ -82,6 +82,11 @@ The hosts use Ansible's own connection variables: ` + "`ansible_host`, `ansible_
 ` + "`ansible_ssh_private_key_passphrase`, `ansible_ssh_timeout`" + `. Of ` + "`ansible_ssh_common_args`" + ` the options ` + "`-i -l -p -o IdentityFile User Port UserKnownHostsFile`" + `
 ` + "`StrictHostKeyChecking=yes|accept-new HostKeyAlias ConnectTimeout`" + ` are honoured; those that only tune OpenSSH are passed over; any other one is an
 error, and so is turning the host key check off.
+
+With ` + "`ansible_connection=winrm`" + ` these are honoured: ` + "`ansible_winrm_scheme`, `_path`, `_transport` (kerberos, ntlm, certificate, basic)" + `,
+` + "`_server_cert_validation`, `_ca_trust_path`, `_cert_pem`, `_cert_key_pem`, `_message_encryption`, `_service`, `_kerberos_hostname_override`, `_kinit_mode`" + `,
+` + "`_read_timeout_sec`, `_operation_timeout_sec`" + `; with ` + "`ansible_connection=psrp`" + ` their counterparts. Tickets are got without kinit where there is a password. CredSSP
+and delegation are errors: nothing on the host needs your credentials.
 `
 
 // Markdown makes the page.

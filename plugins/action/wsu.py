@@ -244,6 +244,11 @@ def feed(descriptor, pending):
         return pending[:0]
 
 
+def as_bool(value):
+    """What a template makes of a truth."""
+    return value if isinstance(value, bool) else str(value or "").strip().lower() in ("true", "yes", "1", "on")
+
+
 def die_with_parent():
     """Have the kernel end the child when this worker dies: Ansible ends its workers by signal, without any clean-up."""
     if _PRCTL is not None:
@@ -387,7 +392,52 @@ class ActionModule(ActionBase):
         return connection
 
     def _winrm(self):
-        return self._common("winrm")
+        connection = self._common("winrm")
+        if self._connection.transport == "psrp":
+            options = self._psrp_options()
+        else:
+            options = {
+                "scheme": self._option("scheme"),
+                "path": self._option("path"),
+                "transport": self._option("transport"),
+                "kinit_mode": self._option("kerberos_mode"),
+                "read_timeout_sec": self._number("ansible_winrm_read_timeout_sec"),
+                "operation_timeout_sec": self._number("ansible_winrm_operation_timeout_sec"),
+                "cert_pem": self._path(self._variable("ansible_winrm_cert_pem")),
+                "cert_key_pem": self._path(self._variable("ansible_winrm_cert_key_pem")),
+                "ca_trust_path": self._path(self._variable("ansible_winrm_ca_trust_path")),
+                "kerberos_delegation": as_bool(self._variable("ansible_winrm_kerberos_delegation")),
+            }
+            for name in ("server_cert_validation", "message_encryption", "service", "kerberos_hostname_override"):
+                options[name] = self._variable("ansible_winrm_" + name)
+        options["certificate_fingerprint"] = self._variable("wsu_winrm_certificate_fingerprint")
+        options["insecure_expose_credentials"] = as_bool(self._variable("wsu_winrm_insecure_expose_credentials"))
+        connection["winrm"] = {name: value for name, value in options.items() if value}
+        return connection
+
+    def _psrp_options(self):
+        """What psrp calls its options; it speaks to the same service."""
+        auth = self._option("auth")
+        return {
+            "scheme": self._option("protocol"),
+            "path": self._option("path"),
+            "transport": [auth] if auth else None,
+            "message_encryption": self._option("message_encryption"),
+            "server_cert_validation": self._option("cert_validation"),
+            "ca_trust_path": self._path(self._option("ca_cert")),
+            "cert_pem": self._path(self._option("certificate_pem")),
+            "cert_key_pem": self._path(self._option("certificate_key_pem")),
+            "service": self._option("negotiate_service"),
+            "kerberos_hostname_override": self._option("negotiate_hostname_override"),
+            "kerberos_delegation": bool(self._option("negotiate_delegate")),
+        }
+
+    def _number(self, name):
+        value = self._variable(name)
+        try:
+            return int(value) if value is not None else None
+        except (TypeError, ValueError):
+            raise WsuError("argument_invalid", f"{name} is {value!r}, not a number of seconds.") from None
 
     def _option(self, *names):
         for name in names:

@@ -137,7 +137,9 @@ type kerberosLogin struct {
 	wrap          *gssWrap
 }
 
-func newKerberos(t *tickets, bindings []byte) *kerberosLogin { return &kerberosLogin{tickets: t, bindings: bindings} }
+func newKerberos(t *tickets, bindings []byte) *kerberosLogin {
+	return &kerberosLogin{tickets: t, bindings: bindings}
+}
 
 func (k *kerberosLogin) scheme() string { return "Kerberos" }
 

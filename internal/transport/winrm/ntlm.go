@@ -16,7 +16,9 @@ type ntlmLogin struct {
 	bindings []byte
 }
 
-func newNTLM(s *settings, bindings []byte) *ntlmLogin { return &ntlmLogin{settings: s, bindings: bindings} }
+func newNTLM(s *settings, bindings []byte) *ntlmLogin {
+	return &ntlmLogin{settings: s, bindings: bindings}
+}
 
 func (n *ntlmLogin) scheme() string { return "Negotiate" }
 
