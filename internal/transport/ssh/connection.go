@@ -3,7 +3,9 @@ package ssh
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -14,17 +16,14 @@ import (
 	"wsu.windows/internal/transport"
 )
 
-const (
-	// keepAliveEvery and keepAliveWithin: a dead peer is noticed after their sum at the latest.
-	keepAliveEvery  = 10 * time.Second
-	keepAliveWithin = 10 * time.Second
-	// endWithin bounds the wait for a command's streams after it was cut off.
-	endWithin = 2 * time.Second
-)
+// endWithin bounds the wait for a command's streams after it was cut off, and for the news that a bastion has gone.
+const endWithin = 2 * time.Second
 
 type connection struct {
 	*settings
-	client *ssh.Client
+	// hops are the bastions in their order, and the host.
+	hops   []*hop
+	client *ssh.Client // the host's
 	done   chan struct{}
 	close  sync.Once
 
@@ -33,61 +32,43 @@ type connection struct {
 	filesOnce sync.Once
 }
 
-// Close ends the connection and everything on it.
+// Close ends the connection, everything on it and all bastions' connections. The outermost goes first: what is inside of it cannot wait for
+// an answer then.
 func (c *connection) Close() error {
 	c.close.Do(func() { close(c.done) })
+	var first error
+	for _, h := range c.hops {
+		if err := h.client.Close(); err != nil && !isClosed(err) && first == nil {
+			first = err
+		}
+	}
+	c.filesOnce.Do(func() { c.noFiles = net.ErrClosed })
 	if c.files != nil {
 		c.files.Close()
 	}
-	if err := c.client.Close(); err != nil && !errors.Is(err, io.EOF) && !isClosed(err) {
-		return err
-	}
-	return nil
-}
-
-// keepAlive closes the connection when the host does not answer any more, which ends whatever waits on it.
-func (c *connection) keepAlive() {
-	ticker := time.NewTicker(keepAliveEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-c.done:
-			return
-		case <-ticker.C:
-		}
-		answered := make(chan error, 1)
-		go func() {
-			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
-			answered <- err
-		}()
-		select {
-		case <-c.done:
-			return
-		case err := <-answered:
-			if err == nil {
-				continue
-			}
-		case <-time.After(keepAliveWithin):
-		}
-		c.client.Close()
-		return
-	}
+	return first
 }
 
 // Run runs a command. What is left of stdin when the command ends is not read.
 func (c *connection) Run(ctx context.Context, command transport.Command) (int, error) {
-	session, err := c.client.NewSession()
+	session, err := c.session(ctx)
 	if err != nil {
-		return -1, c.lost(ctx, err)
+		return -1, err
 	}
 	defer session.Close()
+	ended := make(chan struct{})
+	defer close(ended)
 	stop := context.AfterFunc(ctx, func() {
-		session.Close()
-		time.AfterFunc(endWithin, func() { c.client.Close() })
+		go session.Close() // which a line that takes nothing any more would hold up
+		select {
+		case <-ended:
+		case <-time.After(endWithin):
+			c.client.Close()
+		}
 	})
 	defer stop()
-	refused := &refusal{stop: func() { session.Close() }}
-	session.Stdout, session.Stderr = refused.guard(command.Stdout), refused.guard(command.Stderr)
+	broken := &breakage{stop: func() { session.Close() }}
+	session.Stdout, session.Stderr = broken.guard(command.Stdout), broken.guard(command.Stderr)
 	stdin, err := session.StdinPipe()
 	if err != nil {
 		return -1, c.lost(ctx, err)
@@ -95,76 +76,152 @@ func (c *connection) Run(ctx context.Context, command transport.Command) (int, e
 	if err := session.Start(command.Line); err != nil {
 		return -1, c.lost(ctx, err)
 	}
-	go func() { // not session.Stdin: Wait would wait for a reader that nobody feeds any more
-		if command.Stdin != nil {
-			_, _ = io.Copy(stdin, command.Stdin)
-		}
-		stdin.Close()
-	}()
+	go c.feed(session, stdin, command.Stdin, broken)
 	err = session.Wait()
 	var exit *ssh.ExitError
-	refusedErr := refused.error()
+	output, input := broken.errors()
 	switch {
-	case refusedErr != nil && ctx.Err() == nil:
-		return -1, reason.Wrap(reason.HostOutputInvalid, c.object(), refusedErr, "")
+	case ctx.Err() != nil && err != nil:
+		return -1, c.lost(ctx, err)
+	case output != nil:
+		return -1, reason.Wrap(reason.HostOutputInvalid, c.object(), output, "")
+	case input != nil:
+		return -1, fmt.Errorf("%s: the input of a command cannot be read: %w", c.object(), input)
 	case err == nil:
 		return 0, nil
-	case ctx.Err() != nil:
-		return -1, c.lost(ctx, err)
 	case errors.As(err, &exit) && exit.Signal() == "":
 		return exit.ExitStatus(), nil
 	}
 	return -1, c.lost(ctx, err)
 }
 
-// refusal ends a command whose output the caller does not take any more: nobody would read what it goes on to say, and it would never end.
-type refusal struct {
-	mu   sync.Mutex
-	err  error
-	stop func()
+// session opens a channel for a command; a line that hangs does not hold up whoever has lost patience.
+func (c *connection) session(ctx context.Context) (*ssh.Session, error) {
+	type result struct {
+		session *ssh.Session
+		err     error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		session, err := c.client.NewSession()
+		opened <- result{session, err}
+	}()
+	select {
+	case r := <-opened:
+		if r.err != nil {
+			return nil, c.lost(ctx, r.err)
+		}
+		return r.session, nil
+	case <-ctx.Done():
+		go func() {
+			if r := <-opened; r.err == nil {
+				r.session.Close()
+			}
+		}()
+		return nil, c.lost(ctx, ctx.Err())
+	}
 }
 
-func (r *refusal) guard(w io.Writer) io.Writer {
+// feed copies the input. It is not session.Stdin: Wait would wait for a reader that nobody feeds any more. Input that cannot be read must not
+// look like one that has ended, so the command is stopped before it can see the end.
+func (c *connection) feed(session *ssh.Session, stdin io.WriteCloser, from io.Reader, broken *breakage) {
+	if from == nil {
+		stdin.Close()
+		return
+	}
+	source := &source{Reader: from}
+	_, _ = io.Copy(stdin, source) // a command that takes no more input is no failure
+	if source.err != nil {
+		broken.input(source.err)
+		_ = session.Signal(ssh.SIGKILL) // where the server does not know signals, the end of the session is what is left
+		session.Close()
+		return
+	}
+	stdin.Close()
+}
+
+// source remembers why it could not be read.
+type source struct {
+	io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// breakage ends a command whose output the caller does not take any more, or whose input cannot be read: it would never end, or wrongly.
+type breakage struct {
+	mu      sync.Mutex
+	out, in error
+	stop    func()
+}
+
+func (b *breakage) guard(w io.Writer) io.Writer {
 	if w == nil {
 		return io.Discard
 	}
-	return guarded{w, r}
+	return guarded{w, b}
 }
 
-func (r *refusal) error() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
+func (b *breakage) errors() (output, input error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.out, b.in
+}
+
+func (b *breakage) input(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.in = err
 }
 
 type guarded struct {
 	w io.Writer
-	r *refusal
+	b *breakage
 }
 
 func (g guarded) Write(p []byte) (int, error) {
 	n, err := g.w.Write(p)
 	if err != nil {
-		g.r.mu.Lock()
-		if g.r.err == nil {
-			g.r.err = err
+		g.b.mu.Lock()
+		if g.b.out == nil {
+			g.b.out = err
 		}
-		g.r.mu.Unlock()
-		g.r.stop()
+		g.b.mu.Unlock()
+		g.b.stop()
 	}
 	return n, err
 }
 
+// lost makes of an error on the line what it means.
 func (c *connection) lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return reason.New(reason.Timeout, c.object(), "it took longer than allowed", "")
-		}
-		return reason.Wrap(reason.Interrupted, c.object(), ctx.Err(), "")
+		return c.cancelled(ctx)
 	}
-	return reason.Wrap(reason.ConnectionLost, c.object(), err, "")
+	return c.blame(reason.Wrap(reason.ConnectionLost, c.object(), err, ""))
+}
+
+// blame names the bastion or the silence that is behind an error, if one is: the host's own connection only sees its end.
+func (c *connection) blame(err error) error {
+	for i, h := range c.hops {
+		if i < len(c.hops)-1 || h.bastion != "" {
+			select {
+			case <-h.ended:
+			case <-time.After(endWithin / 10): // its end and that of what is inside of it come at nearly the same time
+			}
+		}
+		if why := h.reason(); why != nil {
+			return reason.Wrap(reason.ConnectionLost, h.object(), why, "")
+		}
+	}
+	return err
 }
 
 func isClosed(err error) bool {
-	return err != nil && (errors.Is(err, io.ErrClosedPipe) || errors.Is(err, io.EOF) || errors.Is(err, errClosed))
+	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed)
 }

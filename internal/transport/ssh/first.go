@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"strings"
 
 	"github.com/pkg/sftp"
@@ -16,8 +15,6 @@ import (
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/transport"
 )
-
-var errClosed = net.ErrClosed
 
 // sftp opens the file subsystem once, if the host has one.
 func (c *connection) sftp() (*sftp.Client, error) {
@@ -108,32 +105,6 @@ func (c *connection) untar(ctx context.Context, path string, content io.ReaderAt
 	if code != 0 {
 		return reason.New(reason.AccessDenied, c.object()+": "+path, fmt.Sprintf("tar.exe ended with code %d: %.300q", code, said.String()),
 			"Check the free space of the drive and the rights of the account, or enable SFTP in the host's SSH server.")
-	}
-	return nil
-}
-
-// Remove deletes a file or an empty folder; that it is absent is no error.
-func (c *connection) Remove(ctx context.Context, path string) error {
-	files, err := c.sftp()
-	if err != nil {
-		_, err = c.Run(ctx, transport.Command{Line: "cmd.exe /c del /f /q " + path + " & rmdir " + path})
-		return err
-	}
-	target := sftpPath(path)
-	info, err := files.Stat(target)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return c.putError(ctx, path, err)
-	}
-	if info.IsDir() {
-		err = files.RemoveDirectory(target)
-	} else {
-		err = files.Remove(target)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return c.putError(ctx, path, err)
 	}
 	return nil
 }

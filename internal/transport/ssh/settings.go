@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/kevinburke/ssh_config"
 
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/transport"
@@ -20,195 +17,266 @@ const (
 	acceptNew      = "accept-new"
 	strict         = "strict"
 	defaultTimeout = 10 * time.Second
+	commonArgs     = "ansible_ssh_common_args"
 )
 
-// settings is everything that a connection needs, from all sources.
+// settings is everything that one hop of a connection needs, from all sources: the host's own, or a bastion's before it.
 type settings struct {
-	name          string
-	host          string
-	port          int
-	user          string
-	password      string
-	identities    []string // private key files
-	passphrase    string
-	knownHosts    []string
-	policy        string
-	fingerprint   string
-	hostKeyAlias  string
-	timeout       time.Duration
-	defaultedKeys bool // identities are the usual ones, which need not be there
+	name         string // the inventory's
+	bastion      string // as it was named; empty: this is the host itself
+	host         string
+	port         int
+	network      string // tcp, tcp4, tcp6
+	user         string
+	password     string
+	passphrase   string
+	identities   []identity
+	certificates []string
+	onlyThese    bool     // IdentitiesOnly: of the agent's keys, those that the identity files name
+	agentSocket  string   // empty: no agent
+	methods      []string // ways of logging in, in their order
+	knownHosts   []string // a first key goes into the first of them
+	globalHosts  []string // only read
+	revokedKeys  []string
+	policy       string
+	fingerprint  string
+	hostKeyAlias string
+	timeout      time.Duration
+	keepAlive    pace
+	via          *settings // the bastion through which this one is reached
 }
 
-// passedOver are OpenSSH's options without meaning here.
-var passedOver = []string{
-	"controlmaster", "controlpath", "controlpersist", "serveraliveinterval", "serveralivecountmax", "tcpkeepalive", "compression", "loglevel",
-	"batchmode", "identitiesonly", "preferredauthentications", "pubkeyauthentication", "passwordauthentication", "kbdinteractiveauthentication",
-	"gssapiauthentication", "numberofpasswordprompts", "forwardagent", "requesttty", "updatehostkeys", "checkhostip", "hashknownhosts",
+// identity is a private key file.
+type identity struct {
+	path string
+	// named by a variable or an argument: it has to be there.
+	named bool
 }
 
+// pace is how a dead peer is noticed: after the sum of both at the latest.
+type pace struct{ every, within time.Duration }
+
+// newSettings reads the variables, the arguments and ~/.ssh/config, for the host and for every bastion before it.
 func newSettings(config transport.Config) (*settings, error) {
+	name := config.InventoryHostname
+	list, err := shellWords(config.SSH.CommonArgs)
+	var a *arguments
+	if err == nil {
+		a, err = parseArguments(list, commonArgs)
+	}
+	if err == nil && (a.forward != "" || a.destination != "") {
+		err = fmt.Errorf("%q is not understood", firstOf(a.destination, "-W"))
+	}
+	if err != nil {
+		return nil, argument(name, commonArgs, err.Error())
+	}
+	variables := newOptions()
+	if config.Port != 0 {
+		variables.say("ansible_port", "port", strconv.Itoa(config.Port))
+	}
+	for _, each := range []option{
+		{"user", config.User, "ansible_user"},
+		{identityFile, strings.ReplaceAll(config.SSH.PrivateKeyFile, "%", "%%"), "ansible_ssh_private_key_file"},
+		{"userknownhostsfile", strings.ReplaceAll(config.SSH.KnownHostsFile, "%", "%%"), "wsu_ssh_known_hosts_file"},
+	} {
+		if each.value != "" {
+			variables.say(each.where, each.name, quoted(each.value))
+		}
+	}
+	variables.append(a.options)
 	s := &settings{
-		name: config.InventoryHostname, host: config.Host, port: config.Port, user: config.User, password: config.Password,
-		passphrase: config.SSH.PrivateKeyPassphrase, policy: config.SSH.HostKeyPolicy, fingerprint: config.SSH.HostKeyFingerprint,
-		timeout: time.Duration(config.ConnectTimeoutSeconds) * time.Second,
-	}
-	if s.host == "" {
-		s.host = s.name
-	}
-	if config.SSH.PrivateKeyFile != "" {
-		s.identities = []string{config.SSH.PrivateKeyFile}
-	}
-	if config.SSH.KnownHostsFile != "" {
-		s.knownHosts = []string{config.SSH.KnownHostsFile}
-	}
-	if err := s.arguments(config.SSH.CommonArgs); err != nil {
-		return nil, err
-	}
-	s.userConfig()
-	s.defaults()
-	if s.policy != strict && s.policy != acceptNew {
-		return nil, s.argument("wsu_ssh_host_key_policy", fmt.Sprintf("it is %q; there are strict and accept-new", s.policy))
+		name: name, host: firstOf(config.Host, name), password: config.Password, passphrase: config.SSH.PrivateKeyPassphrase,
+		policy: config.SSH.HostKeyPolicy, fingerprint: config.SSH.HostKeyFingerprint, timeout: time.Duration(config.ConnectTimeoutSeconds) * time.Second,
+		keepAlive: pace{every: 10 * time.Second, within: 10 * time.Second},
 	}
 	if s.fingerprint != "" && !strings.HasPrefix(s.fingerprint, "SHA256:") {
-		return nil, s.argument("wsu_ssh_host_key_fingerprint", "it does not begin with SHA256:, as `ssh-keygen -l` prints it")
+		return nil, argument(name, "wsu_ssh_host_key_fingerprint", "it does not begin with SHA256:, as `ssh-keygen -l` prints it")
+	}
+	if err := s.complete(variables, a.config, config.SSH.KnownHostsFile, 0); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-func (s *settings) argument(object, problem string) error {
-	return reason.New(reason.ArgumentInvalid, s.name+": "+object, problem, "Correct the variable in the inventory.")
+func argument(host, object, problem string) error {
+	return reason.New(reason.ArgumentInvalid, host+": "+object, problem, "Correct the variable in the inventory; docs/variables.md says what is honoured.")
 }
 
-// arguments reads what of OpenSSH's command line is honoured.
-func (s *settings) arguments(text string) error {
-	words := strings.Fields(strings.NewReplacer(`"`, "", `'`, "").Replace(text))
-	for len(words) > 0 {
-		word := words[0]
-		words = words[1:]
-		if len(word) < 2 || word[0] != '-' {
-			return s.argument("ansible_ssh_common_args", fmt.Sprintf("%q is not understood", word))
+func (s *settings) wrong(where string, err error) error {
+	object := s.name + ": " + where
+	if s.bastion != "" {
+		object = fmt.Sprintf("%s: bastion %s: %s", s.name, s.bastion, where)
+	}
+	return reason.Wrap(reason.ArgumentInvalid, object, err, "Correct it; docs/variables.md says what of OpenSSH's options is honoured.")
+}
+
+// complete adds what the files say and works everything out. The file of first keys may be named for all hops.
+func (s *settings) complete(o *options, configFile, keep string, depth int) error {
+	named := map[string]bool{}
+	for _, each := range o.lists[identityFile] {
+		named[each.value] = true
+	}
+	me, err := user.Current()
+	if err != nil {
+		return s.wrong("the control host's user", err)
+	}
+	if err := readConfig(o, s.host, me.Username, configFile); err != nil {
+		return s.wrong("OpenSSH's configuration", err)
+	}
+	asked := s.host
+	if text := o.get("hostname"); text != "" {
+		if s.host, err = expand(text, map[byte]string{'h': asked}); err != nil {
+			return s.wrong(o.first["hostname"].where, err)
 		}
-		letter, value := word[:2], word[2:]
-		if slices.Contains([]string{"-C", "-T", "-q", "-a", "-x", "-4", "-6"}, letter) || letter == "-v" {
-			continue
+	}
+	s.user = firstOf(o.get("user"), me.Username)
+	s.hostKeyAlias = o.get("hostkeyalias")
+	s.port = 22
+	if text := o.get("port"); text != "" {
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || port == 0 {
+			return s.wrong(o.first["port"].where, fmt.Errorf("Port %q is not one of 1 to 65535", text))
 		}
-		if value == "" {
-			if len(words) == 0 {
-				return s.argument("ansible_ssh_common_args", letter+" has no value")
-			}
-			value, words = words[0], words[1:]
-		}
-		name := map[string]string{"-i": "IdentityFile", "-l": "User", "-p": "Port"}[letter]
-		if letter == "-o" {
-			name, value, _ = strings.Cut(value, "=")
-		}
-		if err := s.option(name, value, letter); err != nil {
+		s.port = int(port)
+	}
+	tokens := map[byte]string{
+		'd': home("~/"), 'h': s.host, 'i': strconv.Itoa(os.Getuid()), 'k': firstOf(s.hostKeyAlias, asked), 'n': asked, 'p': strconv.Itoa(s.port),
+		'r': s.user, 'u': me.Username,
+	}
+	for _, step := range []func(*options, map[byte]string) error{s.patience, s.network4or6, s.verification, s.agent} {
+		if err := step(o, tokens); err != nil {
 			return err
 		}
 	}
-	return nil
+	if s.bastion != "" && keep != "" && !o.has("userknownhostsfile") {
+		s.knownHosts = append([]string{home(keep)}, s.knownHosts...)
+	}
+	if err := s.keys(o, tokens, named); err != nil {
+		return err
+	}
+	return s.way(o, tokens, configFile, keep, depth)
 }
 
-func (s *settings) option(name, value, letter string) error {
-	var err error
-	switch lower := strings.ToLower(name); {
-	case lower == "identityfile":
-		s.identities = append(s.identities, value)
-	case lower == "user":
-		s.user = firstOf(s.user, value)
-	case lower == "port":
-		s.port, err = portOf(s.port, value)
-	case lower == "userknownhostsfile":
-		s.knownHosts = append(s.knownHosts, value)
-	case lower == "hostkeyalias":
-		s.hostKeyAlias = value
-	case lower == "connecttimeout":
-		var seconds int
-		seconds, err = strconv.Atoi(value)
+func (s *settings) patience(o *options, _ map[byte]string) error {
+	if text := o.get("connecttimeout"); text != "" {
+		seconds, err := strconv.Atoi(text)
+		if err != nil || seconds < 1 {
+			return s.wrong(o.first["connecttimeout"].where, fmt.Errorf("ConnectTimeout=%s is not a number of seconds", text))
+		}
 		s.timeout = time.Duration(seconds) * time.Second
-	case lower == "stricthostkeychecking":
-		return s.checking(strings.ToLower(value))
-	case slices.Contains(passedOver, lower):
-	default:
-		return s.argument("ansible_ssh_common_args", fmt.Sprintf("%s is not supported", strings.TrimSpace(letter+" "+name)))
 	}
-	if err != nil {
-		return s.argument("ansible_ssh_common_args", fmt.Sprintf("%s=%s is not a number", name, value))
+	if s.timeout <= 0 {
+		s.timeout = defaultTimeout
 	}
 	return nil
 }
 
-func (s *settings) checking(value string) error {
-	switch value {
+func (s *settings) network4or6(o *options, _ map[byte]string) error {
+	networks := map[string]string{"": "tcp", "any": "tcp", "inet": "tcp4", "inet6": "tcp6"}
+	text := strings.ToLower(o.get("addressfamily"))
+	s.network = networks[text]
+	if s.network == "" {
+		return s.wrong(o.first["addressfamily"].where, fmt.Errorf("AddressFamily %s is none of any, inet and inet6", text))
+	}
+	return nil
+}
+
+// verification is how the host's key is checked.
+func (s *settings) verification(o *options, tokens map[byte]string) error {
+	switch text := strings.ToLower(o.get("stricthostkeychecking")); text {
+	case "":
 	case "yes", "ask":
 		s.policy = firstOf(s.policy, strict)
 	case acceptNew:
 		s.policy = firstOf(s.policy, acceptNew)
 	default:
-		return s.argument("ansible_ssh_common_args", fmt.Sprintf(
-			"StrictHostKeyChecking=%s would let anybody pose as the host; use wsu_ssh_host_key_policy=accept-new for the first contact", value))
+		return s.wrong(o.first["stricthostkeychecking"].where, fmt.Errorf(
+			"StrictHostKeyChecking=%s would let anybody pose as the host; use wsu_ssh_host_key_policy=accept-new for the first contact", text))
+	}
+	s.policy = firstOf(s.policy, strict)
+	if s.policy != strict && s.policy != acceptNew {
+		return s.wrong("wsu_ssh_host_key_policy", fmt.Errorf("it is %q; there are strict and accept-new", s.policy))
+	}
+	for _, list := range []struct {
+		name   string
+		target *[]string
+		usual  string
+	}{
+		{"userknownhostsfile", &s.knownHosts, "~/.ssh/known_hosts ~/.ssh/known_hosts2"},
+		{"globalknownhostsfile", &s.globalHosts, "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"},
+		{"revokedhostkeys", &s.revokedKeys, ""},
+	} {
+		files, err := configWords(firstOf(o.first[list.name].value, list.usual))
+		if err != nil {
+			return s.wrong(o.first[list.name].where, err)
+		}
+		for i := range files {
+			if files[i], err = expandPath(files[i], tokens); err != nil {
+				return s.wrong(o.first[list.name].where, err)
+			}
+		}
+		*list.target = slices.DeleteFunc(files, func(file string) bool { return file == "none" })
 	}
 	return nil
 }
 
-// userConfig adds what ~/.ssh/config says and nobody else did.
-func (s *settings) userConfig() {
-	get := func(key string) string {
-		value, err := ssh_config.GetStrict(s.host, key)
-		if err != nil || value == ssh_config.Default(key) {
-			return ""
+// agent is which agent is asked, and which ways of logging in are taken.
+func (s *settings) agent(o *options, tokens map[byte]string) error {
+	s.onlyThese = strings.EqualFold(o.get("identitiesonly"), "yes")
+	switch text := o.get("identityagent"); {
+	case text == "" || text == "SSH_AUTH_SOCK":
+		s.agentSocket = os.Getenv("SSH_AUTH_SOCK")
+	case text == "none":
+	case text[0] == '$' && !strings.HasPrefix(text, "${"):
+		s.agentSocket = os.Getenv(text[1:])
+	default:
+		var err error
+		if s.agentSocket, err = expandPath(text, tokens); err != nil {
+			return s.wrong(o.first["identityagent"].where, err)
 		}
-		return value
 	}
-	s.user = firstOf(s.user, get("User"))
-	s.hostKeyAlias = firstOf(s.hostKeyAlias, get("HostKeyAlias"))
-	if port, err := portOf(s.port, firstOf(get("Port"), "0")); err == nil {
-		s.port = port
+	known := []string{publicKey, passwordMethod, interactive}
+	off := map[string]bool{
+		publicKey:      strings.EqualFold(o.get("pubkeyauthentication"), "no"),
+		passwordMethod: strings.EqualFold(o.get("passwordauthentication"), "no"),
+		interactive:    strings.EqualFold(firstOf(o.get("kbdinteractiveauthentication"), o.get("challengeresponseauthentication")), "no"),
 	}
-	if file := get("UserKnownHostsFile"); file != "" && len(s.knownHosts) == 0 {
-		s.knownHosts = strings.Fields(file)
+	wanted := known
+	if text := o.get("preferredauthentications"); text != "" {
+		wanted = strings.Split(text, ",")
 	}
-	if file := get("IdentityFile"); file != "" && len(s.identities) == 0 {
-		s.identities = []string{file}
+	for _, method := range wanted {
+		if slices.Contains(known, method) && !off[method] {
+			s.methods = append(s.methods, method)
+		}
 	}
-	if name := get("HostName"); name != "" {
-		s.host = strings.ReplaceAll(name, "%h", s.host)
-	}
+	return nil
 }
 
-func (s *settings) defaults() {
-	if s.port == 0 {
-		s.port = 22
-	}
-	if s.timeout <= 0 {
-		s.timeout = defaultTimeout
-	}
-	s.policy = firstOf(s.policy, strict)
-	if s.user == "" {
-		if current, err := user.Current(); err == nil {
-			s.user = current.Username
+// keys are the identity files, or the usual ones where none is named.
+func (s *settings) keys(o *options, tokens map[byte]string, named map[string]bool) error {
+	for _, each := range o.lists[identityFile] {
+		path, err := expandPath(each.plain(), tokens)
+		if err != nil {
+			return s.wrong(each.where, err)
+		}
+		if path != "none" {
+			s.identities = append(s.identities, identity{path: path, named: named[each.value]})
 		}
 	}
-	if len(s.knownHosts) == 0 {
-		s.knownHosts = []string{"~/.ssh/known_hosts"}
-	}
-	if len(s.identities) == 0 {
-		s.identities, s.defaultedKeys = []string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"}, true
-	}
-	for _, list := range [][]string{s.identities, s.knownHosts} {
-		for i := range list {
-			list[i] = expand(list[i])
+	if len(o.lists[identityFile]) == 0 {
+		for _, path := range []string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"} {
+			s.identities = append(s.identities, identity{path: home(path)})
 		}
 	}
-}
-
-func expand(path string) string {
-	if rest, found := strings.CutPrefix(path, "~/"); found {
-		if home, err := os.UserHomeDir(); err == nil {
-			return filepath.Join(home, rest)
+	for _, each := range o.lists[certificateFile] {
+		path, err := expandPath(each.plain(), tokens)
+		if err != nil {
+			return s.wrong(each.where, err)
 		}
+		s.certificates = append(s.certificates, path)
 	}
-	return path
+	return nil
 }
 
 func firstOf(values ...string) string {
@@ -218,11 +286,4 @@ func firstOf(values ...string) string {
 		}
 	}
 	return ""
-}
-
-func portOf(present int, value string) (int, error) {
-	if present != 0 {
-		return present, nil
-	}
-	return strconv.Atoi(value)
 }
