@@ -28,7 +28,8 @@
 //
 //   - Dir/disk.img is drive C: (ext4 in a sparse file, mounted in the host's namespaces alone); C:\windows is hard-linked from the base.
 //     Host.Path gives the path from which the Linux side reads a file of a running host.
-//   - Dir/log has init.log (boots and orders), boot.log (Wine's own), sshd.log.
+//   - Dir/log has init.log (boots and orders), boot.log (Wine's own), sshd.log, winrm.log.
+//   - With Host.WinRM, WinRM listens on 5985 and 5986; etc/winrm-latency-ms in Dir, written at any time, delays each of its messages.
 //   - C:\sandbox\refused.log holds every call of a tool that Wine only pretends to have (see programs/refuse): those calls fail.
 //   - C:\sandbox\power: a program in the host that writes "reboot" or "shutdown" there gets it within a second.
 //   - containerd: configuration, CNI configuration and logs under C:\ProgramData\containerd, program in C:\Program Files\containerd.

@@ -68,6 +68,9 @@ func (h *Host) writeEtc(ctx context.Context, wine Wine) error {
 			return err
 		}
 	}
+	if err := h.writeWinRM(); err != nil {
+		return err
+	}
 	return h.hostKey(ctx)
 }
 

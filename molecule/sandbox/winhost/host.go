@@ -42,6 +42,8 @@ type Host struct {
 	Build int
 	// NoContainerd leaves the container runtime out. NotWindows makes it a Linux machine: SSH sessions get /bin/sh, and Wine is not started.
 	NoContainerd, NotWindows bool
+	// WinRM is the endpoint for Windows Remote Management, nil for none. The host is reached over SSH too.
+	WinRM *WinRM
 	// Wine is where Wine is found; the zero value means the folders of Debian's packages.
 	Wine Wine
 }
@@ -63,6 +65,9 @@ func (h *Host) validate() error {
 	case h.AuthorizedKey == "" && h.Password == "":
 		return fmt.Errorf("host %s: neither key nor password: nobody could log in", h.Name)
 	}
+	if err := h.validateWinRM(); err != nil {
+		return err
+	}
 	if _, err := os.Stat(filepath.Join(h.BaseDir, digestFile)); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("host %s: no base prefix in %s: call Prepare first", h.Name, h.BaseDir)
 	} else if err != nil {
@@ -76,7 +81,7 @@ func (h *Host) path(elements ...string) string {
 	return filepath.Join(append([]string{h.Dir}, elements...)...)
 }
 
-// Log is the path of one of the host's logs: "init.log", "boot.log" or "sshd.log".
+// Log is the path of one of the host's logs: "init.log", "boot.log", "sshd.log" or "winrm.log".
 func (h *Host) Log(name string) string { return h.path("log", name) }
 
 // token is the part of names on the real machine that is different for every host directory: eight hexadecimal digits.

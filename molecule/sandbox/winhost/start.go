@@ -110,7 +110,10 @@ func (h *Host) launch(ctx context.Context, r record) error {
 }
 
 func (h *Host) environment() []string {
-	gateway, windows := "", "yes"
+	gateway, windows, python := "", "yes", ""
+	if h.WinRM != nil {
+		python = h.WinRM.Python
+	}
 	if h.Gateway.IsValid() {
 		gateway = h.Gateway.String()
 	}
@@ -123,7 +126,7 @@ func (h *Host) environment() []string {
 	}
 	return []string{
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "WINHOST_DIR=" + h.Dir, "WINHOST_NAME=" + h.Name, "WINHOST_ADDRESS=" + h.Address.String(),
-		"WINHOST_GATEWAY=" + gateway, "WINHOST_WINDOWS=" + windows, "WINHOST_DISK=" + strconv.FormatInt(size, 10),
+		"WINHOST_GATEWAY=" + gateway, "WINHOST_WINDOWS=" + windows, "WINHOST_DISK=" + strconv.FormatInt(size, 10), "WINHOST_WINRM=" + python,
 	}
 }
 

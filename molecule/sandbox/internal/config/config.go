@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Defaults of the three environment variables.
+// Defaults of the environment variables.
 const (
 	DefaultHosts  = 2
 	DefaultDir    = ".sandbox"
@@ -26,6 +26,7 @@ const (
 	APIPort               = 6443
 	MachineConfigPort     = 22623
 	MirrorPort            = 8443
+	KerberosPort          = 88
 	EtcdPort              = 2379
 	EtcdPeerPort          = 2380
 	ControllerManagerPort = 10257
@@ -50,6 +51,9 @@ type Config struct {
 	Subnet     netip.Prefix // SANDBOX_SUBNET
 	// Odd says what is wrong with some hosts, by their number from 1: SANDBOX_ODD, as 2=linux,3=no-containerd,4=build:14393.
 	Odd map[int]Oddity
+	// AllWinRM and SomeWinRM say which hosts Ansible reaches over WinRM, by their number from 1: SANDBOX_WINRM, `all` or a list as 2,3.
+	AllWinRM  bool
+	SomeWinRM map[int]bool
 }
 
 // Oddity is what keeps a host from becoming a node.
@@ -58,7 +62,13 @@ type Oddity struct {
 	Build                    int // 0 is the usual one
 }
 
-// FromEnvironment reads SANDBOX_HOSTS, SANDBOX_DIR, SANDBOX_SUBNET and SANDBOX_ODD; the errors name the variable. A relative
+// WinRM says whether Ansible reaches host number i, counted from 0, over WinRM. A Linux machine has none.
+func (c Config) WinRM(i int) bool { return (c.AllWinRM || c.SomeWinRM[i+1]) && !c.Odd[i+1].NotWindows }
+
+// AnyWinRM says whether there is such a host.
+func (c Config) AnyWinRM() bool { return c.Hosts > 0 && (c.AllWinRM || len(c.SomeWinRM) > 0) }
+
+// FromEnvironment reads SANDBOX_HOSTS, SANDBOX_DIR, SANDBOX_SUBNET, SANDBOX_ODD and SANDBOX_WINRM; the errors name the variable. A relative
 // SANDBOX_DIR is relative to the repository's root.
 func FromEnvironment(getenv func(string) string, workDir string) (Config, error) {
 	repository, err := findRepository(workDir)
@@ -86,8 +96,31 @@ func FromEnvironment(getenv func(string) string, workDir string) (Config, error)
 		return Config{}, fmt.Errorf("SANDBOX_HOSTS %d: %s has addresses for %d hosts (.%d and up); ask for fewer or set a larger SANDBOX_SUBNET",
 			c.Hosts, c.Subnet, most, firstHost)
 	}
-	c.Odd, err = parseOdd(getenv("SANDBOX_ODD"))
+	if c.Odd, err = parseOdd(getenv("SANDBOX_ODD")); err != nil {
+		return Config{}, err
+	}
+	if getenv("SANDBOX_WINRM") == "all" {
+		c.AllWinRM = true
+		return c, nil
+	}
+	c.SomeWinRM, err = parseNumbers("SANDBOX_WINRM", getenv("SANDBOX_WINRM"))
 	return c, err
+}
+
+func parseNumbers(variable, text string) (map[int]bool, error) {
+	numbers := map[int]bool{}
+	for item := range strings.SplitSeq(text, ",") {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			continue
+		}
+		n, err := strconv.Atoi(item)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%s %q: give `all`, or numbers of hosts from 1, as 2,3", variable, text)
+		}
+		numbers[n] = true
+	}
+	return numbers, nil
 }
 
 func parseOdd(text string) (map[int]Oddity, error) {

@@ -45,6 +45,8 @@ func TestAMistakeInTheEnvironmentIsNamed(t *testing.T) {
 		"an address inside a network": {"SANDBOX_SUBNET", "10.99.0.7/24", "did you mean 10.99.0.0/24"},
 		"a network of the internet":   {"SANDBOX_SUBNET", "8.8.8.0/24", "private"},
 		"IPv6":                        {"SANDBOX_SUBNET", "fd00::/64", "IPv4"},
+		"WinRM on no number":          {"SANDBOX_WINRM", "2,x", "as 2,3"},
+		"WinRM on host 0":             {"SANDBOX_WINRM", "0", "from 1"},
 		"the checkout as its folder":  {"SANDBOX_DIR", dir, "of its own"},
 		"the root folder":             {"SANDBOX_DIR", "/", "of its own"},
 	} {
@@ -53,6 +55,16 @@ func TestAMistakeInTheEnvironmentIsNamed(t *testing.T) {
 			assert.ErrorContains(t, err, c.says)
 			assert.ErrorContains(t, err, c.variable)
 		})
+	}
+}
+
+func TestWinRMIsForAllHostsForSomeOrForNone(t *testing.T) {
+	dir := checkout(t)
+	for value, want := range map[string][2]bool{"": {false, false}, "all": {true, true}, "2": {false, true}, "1, 2": {true, true}} {
+		c, err := FromEnvironment(environment(map[string]string{"SANDBOX_WINRM": value}), dir)
+		require.NoError(t, err)
+		assert.Equal(t, want, [2]bool{c.WinRM(0), c.WinRM(1)}, value)
+		assert.Equal(t, value != "", c.AnyWinRM(), value)
 	}
 }
 

@@ -16,7 +16,7 @@ const endWithin = 10 * time.Second
 
 // perishable are the parts of the sandbox's folder that a sandbox that does not run must not have: whoever finds a kubeconfig
 // believes in a cluster. Programs, the Windows base prefix and the logs stay.
-var perishable = []string{"kubeconfig", "inventory", "ssh", "pki", "etcd", "mirror", "hosts"}
+var perishable = []string{"kubeconfig", "inventory", "ssh", "pki", "etcd", "mirror", "hosts", "krb5", "krb5.conf"}
 
 // Down ends what the sandbox started, whatever state it is in.
 func (s *Sandbox) Down(ctx context.Context) error {

@@ -61,6 +61,11 @@ func (s *Sandbox) startHosts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.Config.AnyWinRM() {
+		if err := s.startWinRM(ctx); err != nil {
+			return err
+		}
+	}
 	// Recorded before they exist: ending a host that was never started is no error.
 	err = s.record(func(st *state.State) {
 		for i := range s.Config.Hosts {
@@ -97,7 +102,14 @@ func (s *Sandbox) startHost(ctx context.Context, i int, key string) (string, err
 	}
 	odd := s.Config.Odd[i+1]
 	host.NotWindows, host.NoContainerd, host.Build = odd.NotWindows, odd.NoContainerd, odd.Build
-	err = s.Log.Step(fmt.Sprintf("%s %s: SSH", recorded.Name, recorded.Address), func() error {
+	reached := "SSH"
+	if s.Config.WinRM(i) {
+		reached = "SSH and WinRM"
+		if err := s.addWinRM(ctx, host); err != nil {
+			return "", err
+		}
+	}
+	err = s.Log.Step(fmt.Sprintf("%s %s: %s", recorded.Name, recorded.Address, reached), func() error {
 		startErr := host.Start(ctx)
 		return errors.Join(startErr, s.recordHost(i))
 	})

@@ -26,6 +26,8 @@ type Sandbox struct {
 	store state.Store
 	mu    sync.Mutex // hosts are started in parallel and recorded one by one
 	state *state.State
+
+	remoting *remoting // while hosts with WinRM are started
 }
 
 // New is the sandbox that the configuration names.

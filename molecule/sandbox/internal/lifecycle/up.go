@@ -68,6 +68,10 @@ func (s *Sandbox) alreadyUp(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("a sandbox runs in %s already, with %d hosts on %s; %d hosts on %s are asked for: end it first with `sandbox down` (make sandbox-down)",
 			s.Config.Dir, len(s.state.Hosts), s.state.Subnet, s.Config.Hosts, s.Config.Subnet)
 	}
+	if s.otherWinRM() {
+		return false, fmt.Errorf("a sandbox runs in %s already, and SANDBOX_WINRM asks for WinRM on other hosts than its own: end it first with "+
+			"`sandbox down` (make sandbox-down)", s.Config.Dir)
+	}
 	s.Log.Phase(fmt.Sprintf("The sandbox runs already, since %s", s.state.Created.Local().Format("2006-01-02 15:04:05")))
 	s.describe()
 	return true, nil
@@ -122,7 +126,14 @@ func (s *Sandbox) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := programs.Explain(programs.Missing(list, s.Config.Hosts > 0)); err != nil {
+	var others []string
+	if s.Config.AnyWinRM() {
+		others = append(others, programs.WinRM)
+	}
+	if err := programs.Explain(programs.Missing(list, s.Config.Hosts > 0, others...)); err != nil {
+		return err
+	}
+	if err := s.checkWinRM(); err != nil {
 		return err
 	}
 	if _, err := exec.LookPath("go"); err != nil {
@@ -276,12 +287,17 @@ func (s *Sandbox) Mirror() error {
 
 func (s *Sandbox) writeInventory() error {
 	var hosts []inventory.Host
-	for _, host := range s.state.Hosts {
-		hosts = append(hosts, inventory.Host{Name: host.Name, Address: host.Address})
+	for i, host := range s.state.Hosts {
+		one := inventory.Host{Name: host.Name, Address: host.Address}
+		if s.Config.WinRM(i) {
+			one.Password = s.remoting.password
+		}
+		hosts = append(hosts, one)
 	}
 	return inventory.Write(s.Config.Path("inventory"), hosts, inventory.Facts{
 		Kubeconfig: s.Config.Path("kubeconfig"), KnownHosts: s.knownHosts(), PrivateKey: s.privateKey(),
 		PayloadURL: s.Config.MirrorURL(), PayloadCAFile: s.Config.Path("pki", "mirror-ca.crt"),
+		WinRMCAFile: s.Config.Path("pki", "winrm-ca.crt"),
 	})
 }
 
@@ -292,6 +308,9 @@ func (s *Sandbox) describe() {
 	s.Log.Say("payload mirror  %s", s.Config.MirrorURL())
 	for _, host := range s.state.Hosts {
 		s.Log.Say("%-15s ssh -i %s -o UserKnownHostsFile=%s Administrator@%s", host.Name, s.privateKey(), s.knownHosts(), host.Address)
+		if hasWinRM(host) {
+			s.Log.Say("%-15s WinRM on https://%s:5986/wsman and http://%s:5985/wsman (KRB5_CONFIG=%s)", "", host.Address, host.Address, s.Config.Path("krb5.conf"))
+		}
 	}
 	s.Log.Say("inventory       %s   (ansible-playbook scaleup.yml -i %s)", s.Config.Path("inventory"), s.Config.Path("inventory"))
 }

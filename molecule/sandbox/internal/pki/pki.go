@@ -10,6 +10,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -41,6 +42,8 @@ type Leaf struct {
 	Addresses    []netip.Addr
 	Server       bool
 	Client       bool
+	// UserPrincipal is the account that Windows maps a client's certificate to, as USER@DOMAIN.
+	UserPrincipal string
 }
 
 // NewCA makes a CA with the subject OU=openshift, CN=commonName, as OpenShift's own are.
@@ -95,6 +98,13 @@ func (ca *CA) Issue(leaf Leaf) (certFile, keyFile string, err error) {
 	if leaf.Server {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
+	if leaf.UserPrincipal != "" {
+		extension, err := userPrincipal(leaf.UserPrincipal)
+		if err != nil {
+			return "", "", fmt.Errorf("certificate %s: %w", leaf.Name, err)
+		}
+		template.ExtraExtensions = append(template.ExtraExtensions, extension)
+	}
 	if leaf.Client {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 	}
@@ -124,6 +134,27 @@ func NewSigningKey(dir, name string) (privateFile, publicFile string, err error)
 	}
 	block := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
 	return privateFile, publicFile, os.WriteFile(publicFile, block, 0o644)
+}
+
+// userPrincipal is a subject alternative name of Microsoft's kind userPrincipalName (RFC 5280 otherName, a UTF8String).
+func userPrincipal(name string) (pkix.Extension, error) {
+	text, err := asn1.MarshalWithParams(name, "utf8")
+	if err != nil {
+		return pkix.Extension{}, err
+	}
+	type otherName struct {
+		ID    asn1.ObjectIdentifier
+		Value asn1.RawValue
+	}
+	one, err := asn1.MarshalWithParams(otherName{
+		ID:    asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 20, 2, 3},
+		Value: asn1.RawValue{Class: asn1.ClassContextSpecific, IsCompound: true, Bytes: text},
+	}, "tag:0")
+	if err != nil {
+		return pkix.Extension{}, err
+	}
+	names, err := asn1.Marshal([]asn1.RawValue{{FullBytes: one}})
+	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: names}, err
 }
 
 func newTemplate(subject pkix.Name) (*x509.Certificate, error) {

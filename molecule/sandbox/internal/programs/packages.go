@@ -6,15 +6,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// Package is a Debian package that the sandbox needs, by one line of packages.txt: NAME FILE WHAT-FOR. FILE is what must be
+// Who needs a package.
+const (
+	All   = "all"
+	Hosts = "hosts" // Windows hosts
+	WinRM = "winrm" // Windows hosts with WinRM
+)
+
+// Package is a Debian package that the sandbox needs, by one line of packages.txt: NAME FILE WHO WHAT-FOR. FILE is what must be
 // there: a program in PATH or an absolute path.
-type Package struct {
-	Name, Needs, For string
-	HostsOnly        bool // only Windows hosts need it, the control plane does not
-}
+type Package struct{ Name, Needs, Who, For string }
 
 // Packages reads packages.txt.
 func Packages(repository string) ([]Package, error) {
@@ -33,20 +38,22 @@ func Packages(repository string) ([]Package, error) {
 		if len(fields) < 4 {
 			return nil, fmt.Errorf("package list: %q: want NAME FILE WHO WHAT-FOR", line)
 		}
-		list = append(list, Package{Name: fields[0], Needs: fields[1], HostsOnly: fields[2] == "hosts", For: strings.Join(fields[3:], " ")})
+		list = append(list, Package{Name: fields[0], Needs: fields[1], Who: fields[2], For: strings.Join(fields[3:], " ")})
 	}
 	return list, nil
 }
 
 // Missing are the packages whose file is not on this machine. Their names are Debian's; on another distribution the files
-// may come from elsewhere.
-func Missing(list []Package, hosts bool) []Package {
+// may come from elsewhere. Those of Windows hosts count if there are hosts, others than everybody's if they
+// are named.
+func Missing(list []Package, hosts bool, others ...string) []Package {
+	needing := append([]string{All}, others...)
+	if hosts {
+		needing = append(needing, Hosts)
+	}
 	var missing []Package
 	for _, one := range list {
-		if one.HostsOnly && !hosts {
-			continue
-		}
-		if !one.present() {
+		if slices.Contains(needing, one.Who) && !one.present() {
 			missing = append(missing, one)
 		}
 	}

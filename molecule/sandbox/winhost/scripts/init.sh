@@ -1,7 +1,7 @@
 #!/bin/bash
 # The first process of one Windows host, started in namespaces of its own (mount, PID, network, UTS). It builds the host's view of the
-# machine, boots Wine's services and the SSH server, obeys the orders that come through the fifo `control`, and takes everything with it
-# when it ends. Parameters come as WINHOST_* variables; stdin gives one line once the network interface is there.
+# machine, boots Wine's services, the SSH server and the WinRM endpoint, obeys the orders that come through the fifo `control`, and takes
+# everything with it when it ends. Parameters come as WINHOST_* variables; stdin gives one line once the network interface is there.
 set -u
 
 dir=$WINHOST_DIR
@@ -71,6 +71,16 @@ count_boot() {
         "$(date +%s)" $boot >>prefix/system.reg
 }
 
+# Returns once the ports are open.
+winrm() {
+    local options=()
+    [ ! -e etc/winrm/keytab ] || options+=(--keytab etc/winrm/keytab)
+    KRB5_CONFIG=$home/etc/winrm/krb5.conf PYTHONPATH=$home/etc/winrm "$WINHOST_WINRM" -m winrm_endpoint --address "${WINHOST_ADDRESS%/*}" \
+        --http 5985 --https 5986 --users etc/winrm/users --tls-dir etc/winrm --client-ca etc/winrm/client-ca.crt "${options[@]}" \
+        --latency-file $home/etc/winrm-latency-ms --results /run/winrm --results-as "\\\\?\\unix\\run\\winrm\\" --lone-kill --detach \
+        --run $home/etc/session.sh -c </dev/null >>$home/log/winrm.log 2>&1
+}
+
 boot() {
     rm -f prefix/drive_c/sandbox/power ready
     count_boot
@@ -82,6 +92,7 @@ boot() {
     ip link set eth0 up
     [ -z "$WINHOST_GATEWAY" ] || ip route replace default via "$WINHOST_GATEWAY"
     /usr/sbin/sshd -f $home/etc/sshd_config -E $home/log/sshd.log || fail "sshd did not start: see log/sshd.log"
+    [ -z "$WINHOST_WINRM" ] || winrm || fail "the WinRM endpoint did not start: see log/winrm.log"
     echo $boot >ready.new && mv ready.new ready
     echo "boot $boot: ready"
 }

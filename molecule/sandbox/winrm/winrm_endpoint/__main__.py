@@ -26,7 +26,8 @@ For development, with commands running in /bin/sh:
 
 tls then holds winrm-ca.crt (for clients to trust) and winrm-client.crt and .key (to log in with). The runner gets the command line as its
 last argument, as the client wrote it, and in its environment WINHOST_DIRECTORY (the shell's working directory, or empty), WINHOST_ENVIRONMENT
-(the shell's variables, a JSON object) and WINHOST_DIRECT (yes: WINRS_SKIP_CMD_SHELL is true). Its process group is killed when the command ends.
+(the shell's variables, a JSON object) and WINHOST_DIRECT (yes: WINRS_SKIP_CMD_SHELL is true). Its process group is killed when the client
+ends the command.
 """
 
 
@@ -42,6 +43,7 @@ def arguments():
     parser.add_argument("--latency-file", metavar="FILE", default="", help="milliseconds that each message is delayed, read anew for each; absent: 0")
     parser.add_argument("--results", metavar="DIR", default="", help="folder in which the runner leaves exit codes of 32 bits (WINHOST_RESULT_FILE)")
     parser.add_argument("--results-as", metavar="PREFIX", default="", help="how the runner names that folder, up to the last separator")
+    parser.add_argument("--lone-kill", action="store_true", help="kill the runner's process alone, which takes its children with it")
     parser.add_argument("--least-idle", type=float, default=Limits.least_idle_timeout, metavar="SECONDS", help="shortest IdleTimeout that has an effect")
     parser.add_argument("--detach", action="store_true", help="return once the ports are open, and go on in the background")
     parser.add_argument("--verbose", action="store_true", help="log each request")
@@ -82,7 +84,7 @@ def main() -> int:
     users = Users(options.users)
     if options.results:
         os.makedirs(options.results, mode=0o700, exist_ok=True)
-    runner = Runner(options.run, options.results, options.results_as or options.results + "/")
+    runner = Runner(options.run, options.results, options.results_as or options.results + "/", options.lone_kill)
     listeners, wanted = [], [(options.http, None, None)] if options.http else []
     if options.https:
         wanted.append((options.https, *tls_context(options)))

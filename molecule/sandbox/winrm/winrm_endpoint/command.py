@@ -28,6 +28,7 @@ class Start:
     argv: list
     environment: dict
     console_stdin: bool = False
+    takes_children: bool = False
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Command:
         self._forced_code = None  # the exit code of a process that was killed
         self.id, self.line, self.exit_code, self.receives = id_, line, None, Receives()
         self.result_file = start.environment.get("WINHOST_RESULT")
-        self._console_stdin = start.console_stdin
+        self._console_stdin, self._takes_children = start.console_stdin, start.takes_children
         self._outputs = {name: _Output() for name in STREAMS}
         self._change = threading.Condition()
         self._aborted = False
@@ -139,9 +140,10 @@ class Command:
         with self._change:
             if not self.ended:
                 self._forced_code = code
-        # The runner leads a process group of its own. Windows processes end with it by the job that it put them in.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if self._process.poll() is None:
+            if self._takes_children:
+                self._process.kill()
+            elif not self.ended:
                 os.killpg(self._process.pid, signal.SIGKILL)
         with self._input_arrived:
             self._input_arrived.notify()

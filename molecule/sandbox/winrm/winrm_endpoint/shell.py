@@ -18,14 +18,16 @@ def _quota(code: int, text: str) -> Fault:
 
 @dataclass
 class Runner:
-    """How a command line is run: argv with the line appended. results is a folder for exit codes of 32 bits."""
+    """How a command line is run: argv with the line appended. results is a folder for exit codes of 32 bits. takes_children says that
+    the runner's process takes with it what it started; otherwise its process group is killed."""
 
     argv: list
     results: str = ""
     windows_results: str = ""  # the same folder, as the programs see it
+    takes_children: bool = False
 
     def start(self, shell: "Shell", command_id: str, line: str, skip_cmd: bool, console_stdin: bool) -> Start:
-        environment = dict(os.environ)
+        environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}  # and nothing of the endpoint's own
         environment.update(
             WINHOST_REMOTE="winrm",
             WINHOST_DIRECT="yes" if skip_cmd else "",
@@ -35,7 +37,7 @@ class Runner:
         if self.results:
             environment["WINHOST_RESULT"] = os.path.join(self.results, command_id)
             environment["WINHOST_RESULT_FILE"] = self.windows_results + command_id
-        return Start([*self.argv, line], environment, console_stdin)
+        return Start([*self.argv, line], environment, console_stdin, self.takes_children)
 
 
 @dataclass
@@ -99,7 +101,8 @@ class Shells:
     def run(self, shell: Shell, command_id: str, line: str, skip_cmd: bool, console_stdin: bool) -> Command:
         with self._lock:
             if command_id in shell.commands:
-                raise Fault(2150858803, "w:AlreadyExists", "The WS-Management service cannot process the request. A command with this CommandId exists already.")
+                raise Fault(2150858803, "w:AlreadyExists", "The WS-Management service cannot process the request. A command with this CommandId "
+                            "exists already.")
             if sum(1 for command in shell.commands.values() if not command.ended) >= self._limits.processes:
                 raise _quota(2150859241, f"The maximum number of {self._limits.processes} concurrent commands per shell has been exceeded. "
                              "Retry your request later or raise the Maximum Commands per Shell quota.")
