@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
+	"wsu.windows/internal/base64lines"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/transport"
 )
@@ -26,27 +27,29 @@ func (c *connection) PutFirst(ctx context.Context, path string, content io.Reade
 		return "tar", reason.New(reason.ArgumentInvalid, path, "it is not an absolute Windows path", "")
 	}
 	reader, writer := io.Pipe()
-	go func() {
-		packed := gzip.NewWriter(writer)
-		archive := tar.NewWriter(packed)
-		err := archive.WriteHeader(&tar.Header{Name: strings.ReplaceAll(rest, `\`, "/"), Mode: 0o700, Size: size, Format: tar.FormatUSTAR})
-		if err == nil {
-			_, err = io.Copy(archive, io.NewSectionReader(content, 0, size))
-		}
-		writer.CloseWithError(errors.Join(err, archive.Close(), packed.Close()))
-	}()
+	go func() { writer.CloseWithError(writeTar(writer, strings.ReplaceAll(rest, `\`, "/"), content, size)) }()
 	defer reader.Close()
 	return "tar", c.put(ctx, path, "tar.exe", `C:\Windows\System32\tar.exe -x -f - -C `+drive+`\`, reader)
+}
+
+// writeTar writes a compressed archive with one file.
+func writeTar(w io.Writer, name string, content io.ReaderAt, size int64) error {
+	packed := gzip.NewWriter(w)
+	archive := tar.NewWriter(packed)
+	err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o700, Size: size, Format: tar.FormatUSTAR})
+	if err == nil {
+		_, err = io.Copy(archive, io.NewSectionReader(content, 0, size))
+	}
+	return errors.Join(err, archive.Close(), packed.Close())
 }
 
 // PutAgain brings the file as lines of base64 into PowerShell: for a WinRM that does not hand bytes through as they are.
 func (c *connection) PutAgain(ctx context.Context, path string, content io.ReaderAt, size int64) (string, error) {
 	reader, writer := io.Pipe()
 	go func() {
-		lines := &lineWriter{w: writer}
-		encoder := base64.NewEncoder(base64.StdEncoding, lines)
-		_, err := io.Copy(encoder, io.NewSectionReader(content, 0, size))
-		writer.CloseWithError(errors.Join(err, encoder.Close(), lines.end()))
+		lines := base64lines.NewWriter(writer)
+		_, err := io.Copy(lines, io.NewSectionReader(content, 0, size))
+		writer.CloseWithError(errors.Join(err, lines.Close()))
 	}()
 	defer reader.Close()
 	return "base64", c.put(ctx, path, "powershell.exe", "powershell.exe -NonInteractive -NoProfile -EncodedCommand "+encodedCommand(fmt.Sprintf(base64Script, path)), reader)
@@ -66,32 +69,6 @@ func encodedCommand(script string) string {
 		raw = binary.LittleEndian.AppendUint16(raw, unit)
 	}
 	return base64.StdEncoding.EncodeToString(raw)
-}
-
-// lineWriter breaks base64 into lines whose length is a multiple of four.
-type lineWriter struct {
-	w    io.Writer
-	line []byte
-}
-
-func (l *lineWriter) Write(p []byte) (int, error) {
-	const width = 32 << 10
-	l.line = append(l.line, p...)
-	for len(l.line) >= width {
-		if _, err := l.w.Write(append(l.line[:width:width], '\n')); err != nil {
-			return 0, err
-		}
-		l.line = append(l.line[:0], l.line[width:]...)
-	}
-	return len(p), nil
-}
-
-func (l *lineWriter) end() error {
-	if len(l.line) == 0 {
-		return nil
-	}
-	_, err := l.w.Write(append(l.line, '\n'))
-	return err
 }
 
 func (c *connection) put(ctx context.Context, path, program, line string, stdin io.Reader) error {

@@ -112,3 +112,6 @@ func (c *connection) finish(ctx context.Context, id string, err error) {
 	defer cancel()
 	_, _ = c.ask(ctx, c.signal(c.shell, id, terminate)) // a shell that is gone has no commands
 }
+
+// RoundTrip is not measured: whatever it is, a command's input waits for it.
+func (c *connection) RoundTrip(context.Context) (time.Duration, bool) { return 0, true }
