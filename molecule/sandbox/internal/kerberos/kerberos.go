@@ -60,7 +60,7 @@ func (s Server) Create(ctx context.Context, password string) error {
 func (s Server) Keytab(ctx context.Context, file string, names ...string) error {
 	var script strings.Builder
 	for _, name := range names {
-		for _, service := range []string{"HTTP", "WSMAN"} { // Windows' own clients ask for WSMAN, most others for HTTP
+		for _, service := range []string{"HTTP", "WSMAN", "host"} { // clients differ in what they ask for; a domain's machines have all
 			fmt.Fprintf(&script, "add_principal -clearpolicy -randkey %[1]s/%[2]s\nktadd -q -k \"%[3]s\" %[1]s/%[2]s\n", service, name, file)
 		}
 	}

@@ -149,8 +149,8 @@ class Service:
 
     def _signal(self, message: Message, shell: Shell) -> bytes:
         body = _body(message, "Signal")
-        code = body.value(SHELL + "}Code")
-        if code in ("powershell/signal/crtl_c", SIGNAL + "ctrl_c", SIGNAL + "ctrl_break"):
+        code = body.value(SHELL + "}Code").lower()  # clients write terminate and Terminate
+        if code in (SIGNAL + "ctrl_c", SIGNAL + "ctrl_break"):
             self._shells.command(shell, body.attributes.get("CommandId", "")).interrupt()
         elif code == SIGNAL + "terminate":
             self._shells.forget(shell, self._shells.command(shell, body.attributes.get("CommandId", "")))
