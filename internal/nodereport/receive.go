@@ -6,6 +6,8 @@ type Receive struct {
 	// Present are the contents (SHA-256) that are in the store, verified; Missing those that are not.
 	Present []string  `json:"present"`
 	Missing []Missing `json:"missing"`
+	// Others are further contents of the store, to which differences can be made.
+	Others []Other `json:"others"`
 	// Received are those that this run has brought, Bytes how many bytes of them, before compression.
 	Received []string `json:"received"`
 	Bytes    int64    `json:"bytes"`
@@ -13,8 +15,14 @@ type Receive struct {
 	Installed bool `json:"installed"`
 }
 
-// Missing is a content that is not there, or not whole: Have bytes of it need not be sent again.
+// Missing is a content that is not there, or not whole: the chunks in the ranges Have, [first, behind the last), need not be sent again.
 type Missing struct {
+	SHA256 string   `json:"sha256"`
+	Have   [][2]int `json:"have,omitempty"`
+}
+
+// Other is a content by its digest, Size in bytes.
+type Other struct {
 	SHA256 string `json:"sha256"`
-	Have   int64  `json:"have"`
+	Size   int64  `json:"size"`
 }

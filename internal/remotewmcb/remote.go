@@ -100,6 +100,13 @@ func (r *Remote) Installed() bool { return r.installed }
 // Way see Installed.
 func (r *Remote) Way() string { return r.way }
 
+// Over gives the same program, reached over another connection to the host. It lives as long as r.
+func (r *Remote) Over(connection transport.Connection) *Remote {
+	over := *r
+	over.connection, over.installed = connection, true // r removes it
+	return &over
+}
+
 // digest asks the program for its own digest; "" where there is none that answers.
 func (r *Remote) digest(ctx context.Context) (string, error) {
 	var out, said bounded

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -53,6 +54,8 @@ func (h *host) PutFirst(_ context.Context, path string, content io.ReaderAt, siz
 func (h *host) Remove(_ context.Context, path string) error { delete(h.files, path); return nil }
 func (h *host) Close() error                                { return nil }
 
+func (h *host) RoundTrip(context.Context) (time.Duration, bool) { return 0, false }
+
 func binary(t *testing.T) Binary {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "wmcb.exe")
@@ -92,6 +95,31 @@ func TestAProgramThatIsNotWhatWasSentIsAnErrorAndIsRemoved(t *testing.T) {
 	require.NoError(t, os.WriteFile(b.Path, []byte("tampered with"), 0o600))
 	_, err := Open(t.Context(), h, b, Host{Name: "win1", InstallDir: `C:\k`})
 	assert.True(t, reason.Is(err, reason.TransferChecksum), err)
+	assert.Empty(t, h.files)
+}
+
+// changing is a host that changes bytes, but not text.
+type changing struct{ host }
+
+func (c *changing) PutFirst(ctx context.Context, path string, content io.ReaderAt, size int64) (string, error) {
+	_, err := c.host.PutFirst(ctx, path, content, size)
+	c.files[path] = append(c.files[path], '\r')
+	return "tar", err
+}
+
+func (c *changing) PutAgain(ctx context.Context, path string, content io.ReaderAt, size int64) (string, error) {
+	_, err := c.host.PutFirst(ctx, path, content, size)
+	return "base64", err
+}
+
+func TestWhatDoesNotArriveAsBytesIsSentAsText(t *testing.T) {
+	h := &changing{host{files: map[string][]byte{}}}
+	r, err := Open(t.Context(), h, binary(t), Host{Name: "win1", InstallDir: `C:\k`})
+	require.NoError(t, err)
+	assert.Equal(t, "base64", r.Way())
+	r.Over(&host{}).Close(t.Context())
+	assert.Len(t, h.files, 1, "a lane does not remove the program that others use")
+	r.Close(t.Context())
 	assert.Empty(t, h.files)
 }
 

@@ -2,13 +2,18 @@
 //
 //	stream  = header frame* end
 //	header  = length (4 bytes) manifest (JSON)
-//	frame   = index (4) rawLength (4) wireLength (4) crc32c of the raw chunk (4) data
-//	end     = a frame with the index 0xffffffff and zeros
+//	frame   = kind (4) index (4) chunk (4) rawLength (4) wireLength (4) crc32c of the raw chunk (4) data
+//	end     = a frame of the kind 0xffffffff and zeros
 //
-// All numbers are big-endian. The manifest lists the contents by SHA-256 and size, each with the offset from which it is sent; index counts
-// in it. A frame holds one chunk of at most ChunkSize bytes, compressed on its own with zstd where wireLength is not rawLength: a line that
-// breaks off loses at most the chunk under way, and what was written is verified. There is no name and no path in the stream: contents
-// are their digests, and the far end verifies each whole content before it is visible.
+// All numbers are big-endian. The manifest lists the contents by SHA-256 and size; index counts in it, chunk in the content, which is cut into
+// pieces of ChunkSize bytes. Each chunk is packed on its own, as it is, with zstd, or as a difference to another content that the far end
+// has: so chunks may come in any order, from several lines at once, and a line that breaks off loses at most the chunk under way on it. There
+// is no name and no path in the stream: contents are their digests, and the far end verifies each whole content before it is visible.
+//
+// Several lines are one transfer with one main stream and lanes beside it: the lanes' manifests are the main one's with their own number. The
+// main stream ends last, and what reads it makes the contents visible.
+//
+// A stream may come as lines of base64, for a transport that changes bytes: its first byte tells, since that of a header is zero.
 package transfer
 
 import (
@@ -19,42 +24,62 @@ import (
 	"io"
 	"regexp"
 
-	"github.com/klauspost/compress/zstd"
-
 	"wsu.windows/internal/reason"
 )
 
 // Version of the stream.
-const Version = 1
+const Version = 2
 
 const (
-	// ChunkSize is a chunk's size before compression, in bytes; the last one of a content may be smaller.
-	ChunkSize = 4 << 20
+	// ChunkSize is a chunk's size before compression, in bytes; the last one of a content may be smaller. MaxLanes of them may be lost
+	// by a cut.
+	ChunkSize = 1 << 20
+	// MaxLanes bounds how many lines make one transfer.
+	MaxLanes = 4
 	// MaxSize bounds one content, MaxContents a manifest, maxHeader its JSON in bytes.
 	MaxSize     = 4 << 30
 	MaxContents = 1000
 	maxHeader   = 1 << 20
 
-	headerLength = 16
-	endIndex     = 0xffffffff
+	headerLength = 24
+)
+
+// The kinds of a frame.
+const (
+	kindPlain = 0
+	kindZstd  = 1
+	kindDelta = 2
+	kindEnd   = 0xffffffff
 )
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 	digest     = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	session    = regexp.MustCompile(`^[A-Z0-9]{26}$`)
 )
 
 // Manifest says what is sent, or asked for.
 type Manifest struct {
 	Version  int       `json:"version"`
 	Contents []Content `json:"contents"`
+	// Session names a transfer of several lines, 26 letters and digits that nobody can guess; Lane counts from 1, 0 is the main stream.
+	Session string `json:"session,omitempty"`
+	Lane    int    `json:"lane,omitempty"`
 }
 
-// Content is one content: SHA256 is 64 lower-case hexadecimal digits, Size and Offset are in bytes; Offset is a multiple of ChunkSize.
+// Content is one content: SHA256 is 64 lower-case hexadecimal digits, Size is in bytes. Base is the content that differences are made to.
 type Content struct {
 	SHA256 string `json:"sha256"`
 	Size   int64  `json:"size"`
-	Offset int64  `json:"offset,omitempty"`
+	Base   string `json:"base,omitempty"`
+}
+
+// Chunks gives how many chunks a content has.
+func (c Content) Chunks() int { return int((c.Size + ChunkSize - 1) / ChunkSize) }
+
+// chunkLength gives the length of one of them, in bytes.
+func (c Content) chunkLength(chunk int) int {
+	return int(min(ChunkSize, c.Size-int64(chunk)*ChunkSize))
 }
 
 // Check says what is wrong with a manifest that somebody sent.
@@ -65,6 +90,9 @@ func (m *Manifest) Check() error {
 	if len(m.Contents) > MaxContents {
 		return damaged(fmt.Sprintf("its manifest has %d contents, more than %d", len(m.Contents), MaxContents))
 	}
+	if m.Lane < 0 || m.Lane >= MaxLanes || m.Lane > 0 && m.Session == "" || m.Session != "" && !session.MatchString(m.Session) {
+		return damaged("its manifest has no valid session")
+	}
 	seen := map[string]bool{}
 	for i, c := range m.Contents {
 		switch {
@@ -74,8 +102,8 @@ func (m *Manifest) Check() error {
 			return damaged(fmt.Sprintf("contents[%d] is there twice", i))
 		case c.Size < 0 || c.Size > MaxSize:
 			return damaged(fmt.Sprintf("contents[%d] has the size %d", i, c.Size))
-		case c.Offset < 0 || c.Offset > c.Size || c.Offset%ChunkSize != 0:
-			return damaged(fmt.Sprintf("contents[%d] begins at %d", i, c.Offset))
+		case c.Base != "" && !digest.MatchString(c.Base):
+			return damaged(fmt.Sprintf("contents[%d] has a base without a SHA-256", i))
 		}
 		seen[c.SHA256] = true
 	}
@@ -120,76 +148,4 @@ func WriteManifest(w io.Writer, m *Manifest) error {
 // brokenOff: the line was cut, which resuming mends.
 func brokenOff(err error) error {
 	return reason.New(reason.ConnectionLost, "transfer stream", "it broke off: "+err.Error(), "")
-}
-
-// frame is a frame's header.
-type frame struct {
-	index, raw, wire, sum uint32
-}
-
-func (f frame) encode() []byte {
-	b := make([]byte, 0, headerLength)
-	for _, n := range []uint32{f.index, f.raw, f.wire, f.sum} {
-		b = binary.BigEndian.AppendUint32(b, n)
-	}
-	return b
-}
-
-func decodeFrame(b []byte) frame {
-	return frame{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])}
-}
-
-// Reader reads the frames that follow a manifest. It is not safe for concurrent use.
-type Reader struct {
-	r        io.Reader
-	contents int
-	decoder  *zstd.Decoder
-	wire     []byte
-	raw      []byte
-}
-
-// NewReader reads the frames of a stream whose manifest was read already.
-func NewReader(r io.Reader, m *Manifest) (*Reader, error) {
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(ChunkSize), zstd.WithDecoderMaxWindow(ChunkSize))
-	if err != nil {
-		return nil, err
-	}
-	return &Reader{r: r, contents: len(m.Contents), decoder: decoder}, nil
-}
-
-// Close frees what the reader holds.
-func (r *Reader) Close() { r.decoder.Close() }
-
-// Next gives the next chunk, valid until the next call, and which content it belongs to; io.EOF at the stream's end. A stream that breaks
-// off is a reason.ConnectionLost, never io.EOF.
-func (r *Reader) Next() (index int, chunk []byte, err error) {
-	var header [headerLength]byte
-	if _, err := io.ReadFull(r.r, header[:]); err != nil {
-		return 0, nil, brokenOff(err)
-	}
-	f := decodeFrame(header[:])
-	if f == (frame{index: endIndex}) {
-		return 0, nil, io.EOF
-	}
-	if int64(f.index) >= int64(r.contents) || f.raw == 0 || f.raw > ChunkSize || f.wire == 0 || f.wire > f.raw {
-		return 0, nil, damaged("it has a frame that cannot be")
-	}
-	if cap(r.wire) < int(f.wire) {
-		r.wire = make([]byte, ChunkSize)
-	}
-	r.wire = r.wire[:f.wire]
-	if _, err := io.ReadFull(r.r, r.wire); err != nil {
-		return 0, nil, brokenOff(err)
-	}
-	chunk = r.wire
-	if f.wire != f.raw {
-		if r.raw, err = r.decoder.DecodeAll(r.wire, r.raw[:0]); err != nil || len(r.raw) != int(f.raw) {
-			return 0, nil, damaged("a chunk cannot be unpacked")
-		}
-		chunk = r.raw
-	}
-	if crc32.Checksum(chunk, castagnoli) != f.sum {
-		return 0, nil, damaged("a chunk has the wrong checksum")
-	}
-	return int(f.index), chunk, nil
 }

@@ -4,6 +4,7 @@ package transport
 import (
 	"context"
 	"io"
+	"time"
 )
 
 // Connection is one authenticated connection to one host, used for everything that a module run does there.
@@ -17,6 +18,8 @@ type Connection interface {
 	PutFirst(ctx context.Context, path string, content io.ReaderAt, size int64) (way string, err error)
 	// Remove deletes a file or an empty folder that PutFirst made; absent is no error.
 	Remove(ctx context.Context, path string) error
+	// RoundTrip measures the way to the host and back. Serial is true where a command takes its input piece by piece, each after an answer.
+	RoundTrip(ctx context.Context) (duration time.Duration, serial bool)
 	// Close ends the connection and everything that belongs to it.
 	Close() error
 }

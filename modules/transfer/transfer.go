@@ -5,9 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -26,8 +27,8 @@ const (
 	// attempts bounds how often a lost connection is made again, pause is the time before.
 	attempts = 4
 	pause    = 2 * time.Second
-	// busyWithin is how long another transfer to the host is waited for.
-	busyWithin = 60 * time.Second
+	// busyWithin is how long another transfer to the host is waited for: WinRM ends the commands of a lost connection after a minute.
+	busyWithin = 100 * time.Second
 )
 
 // Args are the module's arguments. Timeout is in seconds.
@@ -57,15 +58,18 @@ type Result struct {
 	Present   []string `json:"present"`
 	SentBytes int64    `json:"sent_bytes"`
 	WireBytes int64    `json:"wire_bytes"`
-	// FirstFile is how wmcb.exe got there: present, sftp or tar.
+	// FirstFile is how wmcb.exe got there: present, sftp, tar or base64.
 	FirstFile string `json:"first_file"`
+	// Lanes is how many lines were used at once. Differences are the files that were sent as differences to what the host had.
+	Lanes       int      `json:"lanes"`
+	Differences []string `json:"differences"`
 }
 
 // Run brings what is missing.
 func Run(ctx context.Context, env *ansible.Env, args *Args) (ansible.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(args.Timeout)*time.Second)
 	defer cancel()
-	t := &job{args: args, env: env, result: Result{Sent: []string{}, Present: []string{}}}
+	t := &job{args: args, env: env, result: Result{Sent: []string{}, Present: []string{}, Differences: []string{}}}
 	changed, err := t.run(ctx)
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
 		err = reason.New(reason.Timeout, "transfer to "+t.host(), fmt.Sprintf("it took longer than %d s", args.Timeout), "Raise wsu_transfer_timeout, or find out why the line is slow. What has arrived is kept.")
@@ -80,6 +84,8 @@ type job struct {
 	result Result
 	// total and done are in bytes, for the progress.
 	total, done int64
+	// mistrust is set once something arrived that was not what was sent: then everything is sent whole, and as text where bytes may change.
+	mistrust bool
 }
 
 func (j *job) host() string {
@@ -121,7 +127,7 @@ func retry(ctx context.Context, say func(string), once func(context.Context) (bo
 			again = time.Since(busySince) < busyWithin
 		case reason.Is(err, reason.TransferChecksum):
 			damaged++
-			again = damaged == 1 // the kept frames were forgotten; twice is no flipped bit
+			again = damaged == 1 // once more with less trust; twice is no flipped bit
 		}
 		if err == nil || !again || ctx.Err() != nil {
 			return changed, err
@@ -163,11 +169,11 @@ func (j *job) once(ctx context.Context) (changed bool, err error) {
 	if j.env.CheckMode {
 		return true, nil
 	}
-	return true, j.send(ctx, remote, files)
+	return true, j.send(ctx, connection, remote, files)
 }
 
 func (j *job) plan(ctx context.Context, remote *remotewmcb.Remote) (*nodereport.Receive, error) {
-	m := stream.Manifest{Version: stream.Version}
+	m := stream.Manifest{Version: stream.Version, Contents: []stream.Content{}}
 	for _, f := range j.args.Files {
 		m.Contents = append(m.Contents, stream.Content{SHA256: f.SHA256, Size: f.Size})
 	}
@@ -197,19 +203,48 @@ func (j *job) missing(plan *nodereport.Receive) ([]stream.File, error) {
 			}
 			continue
 		}
-		offset := plan.Missing[at].Have
-		if offset < 0 || offset > f.Size || offset%stream.ChunkSize != 0 {
-			offset = 0
-		}
 		if !slices.Contains(j.result.Sent, f.Name) {
 			j.result.Sent = append(j.result.Sent, f.Name)
 		}
-		files = append(files, stream.File{Content: stream.Content{SHA256: f.SHA256, Size: f.Size, Offset: offset}, Path: f.Path, Secret: f.Secret})
+		file := stream.File{Content: stream.Content{SHA256: f.SHA256, Size: f.Size}, Path: f.Path, Secret: f.Secret}
+		file.Only = without(file.Chunks(), plan.Missing[at].Have)
+		if !j.mistrust {
+			file.Base, file.BasePath = base(f, plan.Others)
+		}
+		files = append(files, file)
 		j.total += f.Size
-		j.done += offset
+		j.done += f.Size - int64(len(file.Only))*stream.ChunkSize // the last chunk may be shorter
 	}
+	j.done = max(j.done, 0)
 	return files, nil
 }
+
+// without gives the chunks that are in none of the ranges.
+func without(chunks int, have [][2]int) []int {
+	only := make([]int, 0, chunks)
+	for chunk := range chunks {
+		if !slices.ContainsFunc(have, func(r [2]int) bool { return r[0] <= chunk && chunk < r[1] }) {
+			only = append(only, chunk)
+		}
+	}
+	return only
+}
+
+// base finds the content that the host has and that is here too, most like the file: an earlier version of it has nearly its size. Contents
+// lie in the cache under their digests.
+func base(f File, others []nodereport.Other) (sha256, path string) {
+	best := f.Size / 4 // farther away it is another program
+	for _, other := range others {
+		distance := max(other.Size-f.Size, f.Size-other.Size)
+		local := filepath.Join(filepath.Dir(f.Path), other.SHA256)
+		if info, err := os.Stat(local); distance < best && err == nil && info.Mode().IsRegular() && info.Size() == other.Size && digest.MatchString(other.SHA256) {
+			best, sha256, path = distance, other.SHA256, local
+		}
+	}
+	return sha256, path
+}
+
+var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // count gives how often an answer names a content.
 func count(plan *nodereport.Receive, sha256 string) (n int) {
@@ -224,57 +259,4 @@ func count(plan *nodereport.Receive, sha256 string) (n int) {
 		}
 	}
 	return n
-}
-
-func (j *job) send(ctx context.Context, remote *remotewmcb.Remote, files []stream.File) error {
-	reader, writer := io.Pipe()
-	counted := &counter{w: writer}
-	sent := make(chan error, 1)
-	go func() {
-		err := stream.Send(counted, files, func(_ stream.File, n int64) {
-			j.done += n
-			j.result.SentBytes += n
-			j.env.Progress.Bytes("transfer", "files", j.done, j.total)
-		})
-		writer.CloseWithError(err)
-		sent <- err
-	}()
-	var report nodereport.Receive
-	err := remote.Run(ctx, []string{"receive", "--install-dir", j.args.InstallDir}, reader, nil, &report)
-	reader.Close() // ends a sender whose stream nobody reads any more
-	sendErr := <-sent
-	j.result.WireBytes += counted.n
-	switch {
-	case reason.Is(err, reason.TransferChecksum):
-		for _, f := range files {
-			stream.Forget(f.Path)
-		}
-	case err != nil && sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe):
-		// The far end only saw a stream that broke off; what broke it is here.
-		return reason.Wrap(reason.FileMissing, "a file of the payload's cache", sendErr, "Run it again; it is fetched anew.")
-	case err == nil:
-		return j.checkReceived(files, &report)
-	}
-	return err
-}
-
-// checkReceived: what was sent has to be what arrived.
-func (j *job) checkReceived(files []stream.File, report *nodereport.Receive) error {
-	for _, f := range files {
-		if !slices.Contains(report.Received, f.SHA256) {
-			return reason.New(reason.HostOutputInvalid, "host "+j.host()+": wmcb receive", "it does not confirm the content "+f.SHA256, "")
-		}
-	}
-	return nil
-}
-
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }

@@ -2,6 +2,9 @@ package transfer
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,9 +64,28 @@ func TestAHostHasToSayOfEachFileOnceWhetherItHasIt(t *testing.T) {
 		_, err := j.missing(&plan)
 		assert.True(t, reason.Is(err, reason.HostOutputInvalid), "%+v: %v", plan, err)
 	}
-	files, err := j.missing(&nodereport.Receive{Missing: []nodereport.Missing{{SHA256: "aa", Have: 3}}})
+	files, err := j.missing(&nodereport.Receive{Missing: []nodereport.Missing{{SHA256: "aa", Have: [][2]int{{-5, 0}, {1, 1 << 40}, {9, 3}}}}})
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	assert.Zero(t, files[0].Offset, "an offset that cannot be is not believed")
+	assert.Equal(t, []int{0}, files[0].Only, "ranges that cannot be are not believed")
 	assert.True(t, reason.Is(j.checkReceived(files, &nodereport.Receive{}), reason.HostOutputInvalid))
+}
+
+func TestTheContentThatIsMostLikeTheFileAndHereTooIsItsBase(t *testing.T) {
+	cache := t.TempDir()
+	f := File{Path: filepath.Join(cache, "new"), Size: 1000}
+	var others []nodereport.Other
+	for i, size := range []int64{2000, 1100, 990, 1001} {
+		sha := strings.Repeat(string(rune('a'+i)), 64)
+		others = append(others, nodereport.Other{SHA256: sha, Size: size})
+		if size != 1001 { // that one is only on the host
+			require.NoError(t, os.WriteFile(filepath.Join(cache, sha), make([]byte, size), 0o600))
+		}
+	}
+	others = append(others, nodereport.Other{SHA256: "../" + strings.Repeat("a", 64), Size: 1000})
+	sha, path := base(f, others)
+	assert.Equal(t, strings.Repeat("c", 64), sha)
+	assert.Equal(t, filepath.Join(cache, sha), path)
+	sha, _ = base(f, others[:1])
+	assert.Empty(t, sha, "one of twice the size is another program")
 }

@@ -5,12 +5,13 @@ package receive
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ type Options struct {
 func Run(ctx context.Context, options Options) (nodereport.Receive, error) {
 	report := nodereport.Receive{
 		Header:  nodereport.Header{APIVersion: nodereport.APIVersion, Kind: "Receive", WMCB: version.Release},
-		Present: []string{}, Missing: []nodereport.Missing{}, Received: []string{},
+		Present: []string{}, Missing: []nodereport.Missing{}, Others: []nodereport.Other{}, Received: []string{},
 	}
 	err := run(ctx, options, &report)
 	if err != nil {
@@ -84,7 +85,20 @@ func run(ctx context.Context, options Options, report *nodereport.Receive) error
 	if err := s.Make(); err != nil {
 		return err
 	}
-	unlock, err := s.Lock()
+	in := binary(options.Stdin)
+	m, err := transfer.ReadManifest(in)
+	if err != nil {
+		return err
+	}
+	if m.Lane > 0 {
+		leave, err := s.Join(m.Session, m.Lane)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		return receive(ctx, s, in, m, report)
+	}
+	unlock, err := s.Lock(m.Session)
 	if err != nil {
 		return err
 	}
@@ -92,7 +106,16 @@ func run(ctx context.Context, options Options, report *nodereport.Receive) error
 	if err := install(options, s, report); err != nil {
 		return err
 	}
-	return receive(ctx, s, options.Stdin, report)
+	return receive(ctx, s, in, m, report)
+}
+
+// binary reads a stream that came as lines of base64 as what it means: a stream begins with a zero byte, which base64 does not have.
+func binary(stdin io.Reader) *bufio.Reader {
+	in := bufio.NewReaderSize(stdin, 1<<20)
+	if first, err := in.Peek(1); err != nil || first[0] == 0 {
+		return in
+	}
+	return bufio.NewReaderSize(base64.NewDecoder(base64.StdEncoding, in), 1<<20) // the decoder passes line breaks over
 }
 
 func plan(options Options, report *nodereport.Receive) error {
@@ -116,10 +139,24 @@ func plan(options Options, report *nodereport.Receive) error {
 		if present {
 			report.Present = append(report.Present, content.SHA256)
 		} else {
-			report.Missing = append(report.Missing, nodereport.Missing{SHA256: content.SHA256, Have: s.Partial(content)})
+			report.Missing = append(report.Missing, nodereport.Missing{SHA256: content.SHA256, Have: s.Have(content)})
 		}
 	}
+	if err := others(s, report); err != nil {
+		return err
+	}
 	report.Installed, err = isInstalled(options)
+	return err
+}
+
+// others lists what else is in the store.
+func others(s store.Store, report *nodereport.Receive) error {
+	contents, err := s.Contents()
+	for _, content := range contents {
+		if !slices.Contains(report.Present, content.SHA256) {
+			report.Others = append(report.Others, nodereport.Other{SHA256: content.SHA256, Size: content.Size})
+		}
+	}
 	return err
 }
 
@@ -182,115 +219,121 @@ func sweepTemporary(folder, self string) {
 	}
 }
 
-func receive(ctx context.Context, s store.Store, stdin io.Reader, report *nodereport.Receive) error {
-	in := bufio.NewReaderSize(stdin, 1<<20)
-	m, err := transfer.ReadManifest(in)
-	if err != nil {
-		return err
+// receive takes chunks in any order. The main stream makes the contents visible at its end, when its lanes have ended.
+func receive(ctx context.Context, s store.Store, in io.Reader, m *transfer.Manifest, report *nodereport.Receive) error {
+	r := &receiver{store: s, contents: m.Contents, report: report, open: make([]*store.Incoming, len(m.Contents)), bases: map[string]*store.Base{}}
+	defer r.close()
+	if m.Lane == 0 {
+		if err := s.CheckSpace(r.missing()); err != nil {
+			return err
+		}
 	}
-	var needed int64
-	for _, content := range m.Contents {
-		needed += content.Size - content.Offset
-	}
-	if err := s.CheckSpace(needed); err != nil {
-		return err
-	}
-	reader, err := transfer.NewReader(in, m)
+	reader, err := transfer.NewReader(in, m, r.base)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	r := &receiver{store: s, contents: m.Contents, report: report, index: -1}
-	defer r.close()
 	for {
 		if ctx.Err() != nil {
 			return reason.Wrap(reason.Interrupted, "receive", ctx.Err(), "")
 		}
-		index, chunk, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return r.end()
-		}
-		if err != nil {
+		chunk, err := reader.Next()
+		switch {
+		case errors.Is(err, io.EOF) && m.Lane > 0:
+			return r.close()
+		case errors.Is(err, io.EOF):
+			return r.end(m.Session)
+		case err != nil:
 			return err
 		}
-		if err := r.take(index, chunk); err != nil {
+		if err := r.take(chunk); err != nil {
 			return err
 		}
 	}
 }
 
-// receiver takes chunks; the contents come one after the other, in the manifest's order.
+// receiver takes the chunks of one stream.
 type receiver struct {
 	store    store.Store
 	contents []transfer.Content
 	report   *nodereport.Receive
-	index    int
-	open     *store.Incoming
+	open     []*store.Incoming
+	bases    map[string]*store.Base
 }
 
-func (r *receiver) take(index int, chunk []byte) error {
-	for r.index < index {
-		if err := r.next(); err != nil {
+// missing gives how many bytes the contents may still take on the drive.
+func (r *receiver) missing() (bytes int64) {
+	for _, content := range r.contents {
+		bytes += content.Size
+		for _, have := range r.store.Have(content) {
+			bytes -= int64(have[1]-have[0]) * transfer.ChunkSize
+		}
+	}
+	return bytes
+}
+
+func (r *receiver) base(sha256 string) (transfer.Base, error) {
+	if base, opened := r.bases[sha256]; opened {
+		return base, nil
+	}
+	base, err := r.store.OpenBase(sha256)
+	if err != nil {
+		return nil, err
+	}
+	r.bases[sha256] = base
+	return base, nil
+}
+
+func (r *receiver) take(chunk transfer.Chunk) (err error) {
+	open := r.open[chunk.Index]
+	if open == nil {
+		if open, err = r.store.Receive(r.contents[chunk.Index]); err != nil {
+			return err
+		}
+		r.open[chunk.Index] = open
+	}
+	if err := open.Write(chunk.Data, chunk.Offset); err != nil {
+		return err
+	}
+	r.report.Bytes += int64(len(chunk.Data))
+	return nil
+}
+
+// end verifies the contents and makes them visible.
+func (r *receiver) end(session string) error {
+	if session != "" {
+		if err := r.store.LanesEnded(session); err != nil {
 			return err
 		}
 	}
-	if r.index != index || r.open == nil {
-		return reason.New(reason.TransferChecksum, "transfer stream", "its contents are not in the manifest's order", "")
-	}
-	n, err := r.open.Write(chunk)
-	r.report.Bytes += int64(n)
-	if err != nil {
-		return err
-	}
-	if r.open.Whole() {
-		return r.commit()
-	}
-	return nil
-}
-
-// next opens the following content; the one before must be whole.
-func (r *receiver) next() error {
-	if r.open != nil {
-		return reason.New(reason.TransferChecksum, "content "+r.contents[r.index].SHA256, "the stream goes on without the whole of it", "")
-	}
-	r.index++
-	content := r.contents[r.index]
-	open, err := r.store.Receive(content)
-	if err != nil {
-		return err
-	}
-	r.open = open
-	if open.Whole() { // an empty one, or one of which only the verification was missing
-		return r.commit()
-	}
-	return nil
-}
-
-func (r *receiver) commit() error {
-	open := r.open
-	r.open = nil
-	if err := open.Commit(); err != nil {
-		return err
-	}
-	r.report.Received = append(r.report.Received, r.contents[r.index].SHA256)
-	r.report.Changed = true
-	return nil
-}
-
-func (r *receiver) end() error {
-	for r.index+1 < len(r.contents) {
-		if err := r.next(); err != nil {
+	for i, content := range r.contents {
+		open := r.open[i]
+		if open == nil { // empty, or other lines brought it all
+			var err error
+			if open, err = r.store.Receive(content); err != nil {
+				return err
+			}
+		}
+		r.open[i] = nil
+		if err := open.Commit(); err != nil {
 			return err
 		}
-	}
-	if r.open != nil {
-		return reason.New(reason.TransferChecksum, "content "+r.contents[r.index].SHA256, fmt.Sprintf("the stream ended after %d bytes of this run", r.report.Bytes), "")
+		r.report.Received = append(r.report.Received, content.SHA256)
+		r.report.Changed = true
 	}
 	return nil
 }
 
-func (r *receiver) close() {
-	if r.open != nil {
-		r.open.Close()
+func (r *receiver) close() (err error) {
+	for _, open := range r.open {
+		if open != nil {
+			err = errors.Join(err, open.Close())
+		}
 	}
+	clear(r.open)
+	for _, base := range r.bases {
+		err = errors.Join(err, base.Close())
+	}
+	clear(r.bases)
+	return err
 }

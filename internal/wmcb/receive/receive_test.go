@@ -11,12 +11,16 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"wsu.windows/internal/base64lines"
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/store"
@@ -80,7 +84,12 @@ func (b *bench) missing(report nodereport.Receive) []transfer.File {
 	for _, m := range report.Missing {
 		for _, f := range b.files {
 			if f.SHA256 == m.SHA256 {
-				f.Offset = m.Have
+				f.Only = []int{}
+				for chunk := range f.Chunks() {
+					if !slices.ContainsFunc(m.Have, func(r [2]int) bool { return r[0] <= chunk && chunk < r[1] }) {
+						f.Only = append(f.Only, chunk)
+					}
+				}
 				files = append(files, f)
 			}
 		}
@@ -91,7 +100,10 @@ func (b *bench) missing(report nodereport.Receive) []transfer.File {
 func (b *bench) stream(files []transfer.File) []byte {
 	b.t.Helper()
 	var stream bytes.Buffer
-	require.NoError(b.t, transfer.Send(&stream, files, nil))
+	work, err := transfer.NewWork(files, "")
+	require.NoError(b.t, err)
+	defer work.Close()
+	require.NoError(b.t, work.Send(b.t.Context(), &stream, 0))
 	return stream.Bytes()
 }
 
@@ -157,34 +169,110 @@ func TestAStreamCutAnywhereLosesAtMostOneChunk(t *testing.T) {
 		_, err := b.receive(stream[:cut])
 		require.True(t, reason.Is(err, reason.ConnectionLost), "cut at %d: %v", cut, err)
 		missing := b.missing(b.plan())
-		require.NotEmpty(t, missing)
-		if missing[0].SHA256 == b.files[0].SHA256 {
-			require.Equal(t, wholeChunks(t, stream[:cut]), missing[0].Offset, "only the chunk under way is lost")
-		}
+		require.Len(t, missing, 2, "what is not verified as a whole is not visible")
+		require.Equal(t, wholeChunks(t, stream[:cut]), missing[0].Chunks()-len(missing[0].Only), "only the chunk under way is lost")
 		_, err = b.receive(b.stream(missing))
 		require.NoError(t, err)
 		b.requireAll()
 	}
 }
 
-// wholeChunks gives how many bytes of the first content are in a stream that breaks off, in whole chunks.
-func wholeChunks(t *testing.T, stream []byte) (bytesOf int64) {
+// wholeChunks gives how many chunks of the first content are in a stream that breaks off.
+func wholeChunks(t *testing.T, stream []byte) (chunks int) {
 	t.Helper()
 	in := bytes.NewReader(stream)
 	m, err := transfer.ReadManifest(in)
 	if err != nil {
 		return 0
 	}
-	r, err := transfer.NewReader(in, m)
+	r, err := transfer.NewReader(in, m, nil)
 	require.NoError(t, err)
 	defer r.Close()
 	for {
-		index, chunk, err := r.Next()
-		if err != nil || index != 0 {
-			return bytesOf
+		chunk, err := r.Next()
+		if err != nil || chunk.Index != 0 {
+			return chunks
 		}
-		bytesOf += int64(len(chunk))
+		chunks++
 	}
+}
+
+func TestLanesBringTheContentsTogether(t *testing.T) {
+	b := newBench(t, mixed(9<<20), mixed(100), nil)
+	const session = "ABCDEFGHIJKLMNOPQRSTUVWXY2"
+	work, err := transfer.NewWork(b.files, session)
+	require.NoError(t, err)
+	defer work.Close()
+	self := b.self()
+	line := func(lane int) error {
+		reader, writer := io.Pipe()
+		go func() { writer.CloseWithError(work.Send(t.Context(), writer, lane)) }()
+		_, err := Run(t.Context(), Options{Install: b.install, Stdin: reader, self: self})
+		return err
+	}
+	var lanes sync.WaitGroup
+	for lane := 1; lane < transfer.MaxLanes; lane++ {
+		work.AddLane()
+		lanes.Go(func() { assert.NoError(t, line(lane)) })
+	}
+	require.NoError(t, line(0))
+	lanes.Wait()
+	b.requireAll()
+	left, err := filepath.Glob(filepath.Join(b.install, "store", "[0-9a-f]*.*"))
+	require.NoError(t, err)
+	assert.Empty(t, left, "nothing partial stays")
+}
+
+func TestALaneOfAnotherTransferIsRefusedAndALaneAtWorkKeepsANewTransferAway(t *testing.T) {
+	b := newBench(t, mixed(100))
+	s := store.At(b.install)
+	require.NoError(t, s.Make())
+	const mine, other = "ABCDEFGHIJKLMNOPQRSTUVWXY2", "ABCDEFGHIJKLMNOPQRSTUVWXY3"
+	unlock, err := s.Lock(mine)
+	require.NoError(t, err)
+	leave, err := s.Join(mine, 1)
+	require.NoError(t, err)
+	unlock()
+	_, err = s.Lock(other)
+	require.True(t, reason.Is(err, reason.TransferBusy), "a lane of the transfer before still writes: %v", err)
+	leave()
+	unlock, err = s.Lock(other)
+	require.NoError(t, err)
+	defer unlock()
+	synctest.Test(t, func(t *testing.T) { // a lane waits for its main stream, so the clock is not the real one
+		_, err = s.Join(mine, 1)
+		assert.True(t, reason.Is(err, reason.TransferBusy), err)
+	})
+}
+
+func TestAStreamOfTextIsTakenAsWhatItMeans(t *testing.T) {
+	b := newBench(t, mixed(300_000))
+	var text bytes.Buffer
+	lines := base64lines.NewWriter(&text)
+	_, err := lines.Write(b.stream(b.files))
+	require.NoError(t, err)
+	require.NoError(t, lines.Close())
+	_, err = b.receive(bytes.ReplaceAll(text.Bytes(), []byte("\n"), []byte("\r\n")))
+	require.NoError(t, err)
+	b.requireAll()
+}
+
+func TestADifferenceToWhatIsInTheStoreBecomesTheContent(t *testing.T) {
+	old := mixed(8 << 20)
+	content := slices.Concat(old[:5<<20], []byte("news"), old[5<<20:])
+	b := newBench(t, old)
+	_, err := b.receive(b.stream(b.files))
+	require.NoError(t, err)
+	next := newBench(t, content)
+	next.install = b.install
+	plan := next.plan()
+	require.Len(t, plan.Others, 1)
+	next.files[0].Base, next.files[0].BasePath = plan.Others[0].SHA256, b.files[0].Path
+	stream := next.stream(next.missing(plan))
+	assert.Less(t, len(stream), len(content)/10)
+	_, err = next.receive(stream)
+	require.NoError(t, err)
+	next.requireAll()
 }
 
 func TestADamagedStreamShowsNothing(t *testing.T) {
@@ -215,7 +303,7 @@ func TestTwoTransfersAtOnceDoNotMix(t *testing.T) {
 	b := newBench(t, mixed(100))
 	s := store.At(b.install)
 	require.NoError(t, s.Make())
-	unlock, err := s.Lock()
+	unlock, err := s.Lock("")
 	require.NoError(t, err)
 	_, err = b.receive(b.stream(b.files))
 	assert.True(t, reason.Is(err, reason.TransferBusy), err)
@@ -225,7 +313,7 @@ func TestTwoTransfersAtOnceDoNotMix(t *testing.T) {
 }
 
 func TestASecondReceiverIsRefusedWhileTheFirstOneReads(t *testing.T) {
-	b := newBench(t, mixed(2<<20))
+	b := newBench(t, mixed(8<<20))
 	stream := b.stream(b.files)
 	reader, writer := io.Pipe()
 	first := make(chan error, 1)
@@ -269,7 +357,7 @@ func TestAProgramThatDoesNotFitIsRefusedBeforeItIsCopied(t *testing.T) {
 	b := newBench(t)
 	self := b.self()
 	require.NoError(t, os.Truncate(self, 1<<43)) // sparse: it takes no space here
-	_, err := Run(t.Context(), Options{Install: b.install, Stdin: bytes.NewReader(nil), self: self})
+	_, err := Run(t.Context(), Options{Install: b.install, Stdin: bytes.NewReader(b.stream(nil)), self: self})
 	assert.True(t, reason.Is(err, reason.DiskFull), err)
 	assert.NoFileExists(t, filepath.Join(b.install, "wmcb.exe"))
 }
@@ -277,7 +365,7 @@ func TestAProgramThatDoesNotFitIsRefusedBeforeItIsCopied(t *testing.T) {
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{})
 	var stream bytes.Buffer
-	_ = transfer.WriteManifest(&stream, &transfer.Manifest{Version: 1, Contents: []transfer.Content{{SHA256: hex.EncodeToString(make([]byte, 32)), Size: 5}}})
+	_ = transfer.WriteManifest(&stream, &transfer.Manifest{Version: transfer.Version, Contents: []transfer.Content{{SHA256: hex.EncodeToString(make([]byte, 32)), Size: 5}}})
 	f.Add(append(bytes.Clone(stream.Bytes()), 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 5, 1, 2, 3, 4, 'h', 'e', 'l', 'l', 'o'))
 	self := filepath.Join(f.TempDir(), "wmcb.exe")
 	require.NoError(f, os.WriteFile(self, []byte("this is wmcb"), 0o600))

@@ -1,0 +1,100 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"wsu.windows/internal/reason"
+	"wsu.windows/internal/transaction"
+)
+
+const (
+	// joinWithin bounds a lane's wait for its main receiver, and the main receiver's for lanes that are about to end.
+	joinWithin = 20 * time.Second
+	again      = 20 * time.Millisecond
+	lanePrefix = ".lane-"
+)
+
+// The main receiver holds .lock, a lane beside it .lane-SESSION-N. A main receiver writes its session to .session before it looks whether
+// lanes of others are held: a lane of an earlier session that comes later sees that it is not meant, and one that came before keeps the
+// main receiver away.
+
+// Lock keeps other receivers away; they get the reason TransferBusy. Lanes of the session may join.
+func (s Store) Lock(session string) (unlock func(), err error) {
+	unlock, err = s.hold(".lock")
+	if err != nil {
+		return nil, err
+	}
+	if err = os.WriteFile(s.sessionFile(), []byte(session), 0o600); err == nil {
+		err = s.lanes(func(name string) bool { return session == "" || !strings.HasPrefix(name, lanePrefix+session) }, 0)
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// Join lets a lane take part in the session, once its main receiver is there.
+func (s Store) Join(session string, lane int) (leave func(), err error) {
+	leave, err = s.hold(fmt.Sprintf("%s%s-%d", lanePrefix, session, lane))
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(joinWithin); ; time.Sleep(again) {
+		current, err := os.ReadFile(s.sessionFile())
+		if err == nil && string(current) == session {
+			return leave, nil
+		}
+		if time.Now().After(deadline) {
+			leave()
+			return nil, s.busy()
+		}
+	}
+}
+
+// LanesEnded waits until no lane of the session holds a content open any more.
+func (s Store) LanesEnded(session string) error {
+	return s.lanes(func(name string) bool { return strings.HasPrefix(name, lanePrefix+session) }, joinWithin)
+}
+
+// lanes waits for the lanes that are meant, and deletes their files.
+func (s Store) lanes(meant func(name string) bool, within time.Duration) error {
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(within)
+	for _, file := range files {
+		for strings.HasPrefix(file.Name(), lanePrefix) && meant(file.Name()) {
+			leave, err := s.hold(file.Name())
+			if err == nil {
+				leave()
+				_ = os.Remove(filepath.Join(s.dir, file.Name())) // an empty file more or less
+				break
+			}
+			if !reason.Is(err, reason.TransferBusy) || time.Now().After(deadline) {
+				return err
+			}
+			time.Sleep(again)
+		}
+	}
+	return nil
+}
+
+func (s Store) sessionFile() string { return filepath.Join(s.dir, ".session") }
+
+func (s Store) hold(name string) (release func(), err error) {
+	release, err = transaction.Lock(filepath.Join(s.dir, name))
+	if reason.Is(err, reason.NodeBusy) {
+		return nil, s.busy()
+	}
+	return release, err
+}
+
+func (s Store) busy() error {
+	return reason.New(reason.TransferBusy, s.dir, "another transfer to this machine is under way", "")
+}

@@ -1,0 +1,163 @@
+package transfer
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"wsu.windows/internal/base64lines"
+	"wsu.windows/internal/nodereport"
+	"wsu.windows/internal/reason"
+	"wsu.windows/internal/remotewmcb"
+	stream "wsu.windows/internal/transfer"
+	"wsu.windows/internal/transport"
+)
+
+const (
+	// laneWorth is how many bytes on the line make a further lane worth its login.
+	laneWorth = 4 << 20
+	// One SSH connection has at most 2 MiB on their way: beyond these round trips, one alone does not fill a fast line.
+	twoLanesFrom  = 5 * time.Millisecond
+	fourLanesFrom = 20 * time.Millisecond
+)
+
+// send sends the files on one line, or on several at once.
+func (j *job) send(ctx context.Context, connection transport.Connection, remote *remotewmcb.Remote, files []stream.File) error {
+	session := rand.Text()
+	work, err := stream.NewWork(files, session)
+	if err != nil {
+		return reason.Wrap(reason.FileMissing, "a file of the payload's cache", err, "Run it again; it is fetched anew.")
+	}
+	defer work.Close()
+	work.Sent = func(n int64) {
+		j.done += n
+		j.result.SentBytes += n
+		j.env.Progress.Bytes("transfer", "files", j.done, j.total)
+	}
+	j.noteDifferences(work)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var beside sync.WaitGroup
+	lanes := j.lanes(ctx, connection, work)
+	j.result.Lanes = max(j.result.Lanes, lanes)
+	for lane := 1; lane < lanes; lane++ {
+		work.AddLane()
+		beside.Go(func() {
+			if err := j.sendLane(ctx, remote, work, lane); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	report, err := j.stream(ctx, remote, work, 0)
+	if err != nil {
+		cancel(err)
+	}
+	beside.Wait()
+	if cause := context.Cause(ctx); cause != nil && err != nil && reason.Is(err, reason.Interrupted) {
+		err = cause // a lane's
+	}
+	switch {
+	case reason.Is(err, reason.TransferChecksum):
+		j.mistrust = true
+		for _, f := range files {
+			stream.Forget(f.Path)
+		}
+	case err == nil:
+		return j.checkReceived(files, report)
+	}
+	return err
+}
+
+// lanes decides how many lines to use.
+func (j *job) lanes(ctx context.Context, connection transport.Connection, work *stream.Work) int {
+	_, wire := work.Bytes()
+	most := int(min(wire/laneWorth, stream.MaxLanes))
+	if most <= 1 {
+		return 1
+	}
+	roundTrip, serial := connection.RoundTrip(ctx)
+	switch {
+	case serial || roundTrip >= fourLanesFrom:
+		return most
+	case roundTrip >= twoLanesFrom:
+		return min(most, 2)
+	}
+	return 1
+}
+
+// sendLane is one line beside the main one, with a connection of its own. One that does not come about is done without.
+func (j *job) sendLane(ctx context.Context, main *remotewmcb.Remote, work *stream.Work, lane int) error {
+	connection, err := remotewmcb.Dial(ctx, j.args.Connection)
+	if err != nil {
+		work.DropLane()
+		return nil //nolint:nilerr // a quota, most likely; the others carry on
+	}
+	defer connection.Close()
+	_, err = j.stream(ctx, main.Over(connection), work, lane)
+	return err
+}
+
+// stream sends one lane's stream to a receiver.
+func (j *job) stream(ctx context.Context, remote *remotewmcb.Remote, work *stream.Work, lane int) (*nodereport.Receive, error) {
+	reader, writer := io.Pipe()
+	counted := &counter{w: writer, n: &j.result.WireBytes}
+	sent := make(chan error, 1)
+	go func() {
+		err := j.encode(counted, func(w io.Writer) error { return work.Send(ctx, w, lane) })
+		writer.CloseWithError(err)
+		sent <- err
+	}()
+	report := &nodereport.Receive{}
+	err := remote.Run(ctx, []string{"receive", "--install-dir", j.args.InstallDir}, reader, nil, report)
+	reader.Close() // ends a sender whose stream nobody reads any more
+	sendErr := <-sent
+	if err != nil && sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) && ctx.Err() == nil {
+		// The far end only saw a stream that broke off; what broke it is here.
+		return nil, reason.Wrap(reason.FileMissing, "a file of the payload's cache", sendErr, "Run it again; it is fetched anew.")
+	}
+	return report, err
+}
+
+// encode sends bytes as lines of base64 where they did not arrive as they were sent.
+func (j *job) encode(w io.Writer, send func(io.Writer) error) error {
+	if !j.mistrust || j.args.Connection.Kind != "winrm" {
+		return send(w)
+	}
+	lines := base64lines.NewWriter(w)
+	return errors.Join(send(lines), lines.Close())
+}
+
+// checkReceived: what was sent has to be what arrived.
+func (j *job) checkReceived(files []stream.File, report *nodereport.Receive) error {
+	for _, f := range files {
+		if !slices.Contains(report.Received, f.SHA256) {
+			return reason.New(reason.HostOutputInvalid, "host "+j.host()+": wmcb receive", "it does not confirm the content "+f.SHA256, "")
+		}
+	}
+	return nil
+}
+
+func (j *job) noteDifferences(work *stream.Work) {
+	for _, f := range j.args.Files {
+		if slices.Contains(work.Differences(), f.SHA256) && !slices.Contains(j.result.Differences, f.Name) {
+			j.result.Differences = append(j.result.Differences, f.Name)
+		}
+	}
+}
+
+// counter counts what all lanes write.
+type counter struct {
+	w io.Writer
+	n *int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	atomic.AddInt64(c.n, int64(n))
+	return n, err
+}
