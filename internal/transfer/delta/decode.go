@@ -28,7 +28,7 @@ func Decode(dst, delta []byte, base io.ReaderAt, baseSize int64, size int) ([]by
 	if err != nil {
 		return nil, err
 	}
-	d := decoding{streams: raw, base: window{file: base, size: baseSize}, size: size, left: size, out: slices.Grow(dst, size)}
+	d := decoding{streams: raw, base: window{file: base, size: baseSize}, size: size, left: size, out: slices.Grow(dst, size), model: &model{}}
 	if err := d.run(); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ type decoding struct {
 	base       window
 	out        []byte
 	size, left int
-	model      model
+	model      *model
 }
 
 func (d *decoding) run() error {

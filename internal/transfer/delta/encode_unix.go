@@ -3,6 +3,7 @@
 package delta
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -18,7 +19,7 @@ const (
 	worth  = 12 // bytes of score that make a copy worth its instruction
 
 	// Where nothing is found, the search goes on in longer and longer steps. The longest one has no factor in common with the index's steps.
-	patience = 4096
+	patience = 1024
 	stride   = 13
 )
 
@@ -27,7 +28,7 @@ var newEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 })
 
 // Encode appends the delta of a chunk to dst. The chunk lies at a position of its file, which is where the base is compared first. It is
-// ErrNoGain where the delta would have more than three quarters of the chunk's size.
+// ErrNoGain where the delta would have about three quarters of the chunk's size or more.
 func (b *Base) Encode(dst, chunk []byte, at int64) ([]byte, error) {
 	if len(chunk) > MaxChunk {
 		return nil, fmt.Errorf("delta: a chunk has %d bytes, and at most %d can be", len(chunk), MaxChunk)
@@ -36,30 +37,24 @@ func (b *Base) Encode(dst, chunk []byte, at int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := len(chunk) * 3 / 4
 	raw := b.instructions(chunk, b.match(chunk, int(at)))
-	if len(raw[literalStream]) > limit {
-		return nil, ErrNoGain
-	}
+	limit := len(chunk) * 3 / 4
 	var packed [streams][]byte
 	size := 0
 	for i, most := range limits(len(chunk)) {
-		if len(raw[i]) > most {
+		if len(raw[i]) > min(most, limit) {
 			return nil, ErrNoGain
 		}
 		packed[i] = encoder.EncodeAll(raw[i], nil)
 		size += len(packed[i])
+		if i != literalStream {
+			dst = binary.AppendUvarint(dst, uint64(len(packed[i])))
+		}
 	}
-	if size > limit {
+	if size >= limit {
 		return nil, ErrNoGain
 	}
-	for i := range literalStream {
-		dst = binary.AppendUvarint(dst, uint64(len(packed[i])))
-	}
-	for _, p := range packed {
-		dst = append(dst, p...)
-	}
-	return dst, nil
+	return append(dst, bytes.Join(packed[:], nil)...), nil
 }
 
 // instructions gives the streams that make a chunk from what was found to be alike.

@@ -15,8 +15,8 @@ const (
 	placeMask = maxBase/blockStep - 1
 
 	blockStep = 1 << 4 // bytes from one indexed block to the next
-	trendStep = 32 // and from one indexed trend to the next
-	blockSize = 16 // bytes that are hashed
+	trendStep = 32     // and from one indexed trend to the next
+	blockSize = 16     // bytes that are hashed
 	trendSize = 40
 	period    = 24 // bytes: rows of one, two, three or six words repeat in it
 
