@@ -135,7 +135,7 @@ func (s *settings) complete(o *options, configFile, keep string, depth int) erro
 	if text := o.get("port"); text != "" {
 		port, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || port == 0 {
-			return s.wrong(o.first["port"].where, fmt.Errorf("Port %q is not one of 1 to 65535", text))
+			return s.wrong(o.first["port"].where, fmt.Errorf("port %q is not one of 1 to 65535", text))
 		}
 		s.port = int(port)
 	}

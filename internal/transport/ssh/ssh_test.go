@@ -3,16 +3,9 @@ package ssh
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,106 +19,6 @@ import (
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/transport"
 )
-
-// server is a real OpenSSH server on loopback, for this user and with keys of its own.
-type server struct {
-	dir     string
-	port    int
-	hostKey string // as known_hosts has it
-}
-
-func startServer(t *testing.T) *server {
-	t.Helper()
-	program, err := exec.LookPath("/usr/sbin/sshd")
-	if err != nil {
-		t.Skip("SKIPPED: no /usr/sbin/sshd; `make packages` installs it")
-	}
-	// sshd looks at the rights of the whole path, and refuses /tmp's.
-	s := &server{dir: t.TempDir()}
-	hostPublic := s.key(t, "host", "")
-	s.key(t, "user", "")
-	authorized, err := os.ReadFile(filepath.Join(s.dir, "user.pub"))
-	require.NoError(t, err)
-	s.key(t, "locked", "passphrase-canary")
-	locked, err := os.ReadFile(filepath.Join(s.dir, "locked.pub"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "authorized"), append(authorized, locked...), 0o600))
-	s.port = freePort(t)
-	s.hostKey = fmt.Sprintf("[127.0.0.1]:%d %s", s.port, hostPublic)
-	config := fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\n"+
-		"KbdInteractiveAuthentication no\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n", s.port, filepath.Join(s.dir, "host"), filepath.Join(s.dir, "authorized"))
-	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "config"), []byte(config), 0o600))
-	_ = os.MkdirAll("/run/sshd", 0o755)                                                //nolint:gosec // where sshd as root separates privileges
-	command := exec.Command(program, "-D", "-e", "-f", filepath.Join(s.dir, "config")) //nolint:gosec // as found
-	var said bytes.Buffer
-	command.Stderr = &said
-	require.NoError(t, command.Start())
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-		if t.Failed() {
-			t.Log(said.String())
-		}
-	})
-	require.Eventually(t, func() bool {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	}, 30*time.Second, 20*time.Millisecond)
-	return s
-}
-
-// key makes a key pair and gives the public part.
-func (s *server) key(t *testing.T, name, passphrase string) string {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	require.NoError(t, err)
-	var block *pem.Block
-	if passphrase == "" {
-		block, err = ssh.MarshalPrivateKey(private, "")
-	} else {
-		block, err = ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte(passphrase))
-	}
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), pem.EncodeToMemory(block), 0o600))
-	key, err := ssh.NewPublicKey(public)
-	require.NoError(t, err)
-	line := ssh.MarshalAuthorizedKey(key)
-	require.NoError(t, os.WriteFile(filepath.Join(s.dir, name+".pub"), line, 0o600))
-	return strings.TrimSpace(string(line))
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
-}
-
-// config reaches the server as a user would who knows its key.
-func (s *server) config(t *testing.T) transport.Config {
-	t.Helper()
-	t.Setenv("SSH_AUTH_SOCK", "")
-	me, err := user.Current()
-	require.NoError(t, err)
-	known := filepath.Join(t.TempDir(), "known_hosts")
-	require.NoError(t, os.WriteFile(known, []byte(s.hostKey+"\n"), 0o600))
-	return transport.Config{
-		InventoryHostname: "win1", Kind: "ssh", Host: "127.0.0.1", Port: s.port, User: me.Username,
-		SSH: transport.SSHConfig{PrivateKeyFile: filepath.Join(s.dir, "user"), KnownHostsFile: known},
-	}
-}
-
-func dial(t *testing.T, config transport.Config) transport.Connection {
-	t.Helper()
-	c, err := Dial(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(func() { c.Close() })
-	return c
-}
 
 func TestACommandHasStreamsAndAnExitCode(t *testing.T) {
 	s := startServer(t)
