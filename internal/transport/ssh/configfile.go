@@ -134,6 +134,9 @@ func (r *configReader) match(list []string) (active bool, condition string) {
 				condition = bare
 				continue
 			}
+			if strings.HasSuffix(bare, "host") {
+				value = strings.ToLower(value) // OpenSSH does so here, though not for Host
+			}
 			holds = matchesAny(strings.Split(value, ","), text)
 		}
 		active = active && holds != not

@@ -16,7 +16,7 @@ import (
 	"wsu.windows/internal/transport"
 )
 
-// endWithin bounds the wait for a command's streams after it was cut off, and for the news that a bastion has gone.
+// endWithin bounds the wait for a command's streams after it was cut off, and for the answer of a bastion that may be to blame.
 const endWithin = 2 * time.Second
 
 type connection struct {
@@ -210,9 +210,8 @@ func (c *connection) lost(ctx context.Context, err error) error {
 func (c *connection) blame(err error) error {
 	for i, h := range c.hops {
 		if i < len(c.hops)-1 || h.bastion != "" {
-			select {
-			case <-h.ended:
-			case <-time.After(endWithin / 10): // its end and that of what is inside of it come at nearly the same time
+			if err := h.probe(endWithin, c.done); err != nil { // its own keepalive may come later than that of what is inside of it
+				h.over(err)
 			}
 		}
 		if why := h.reason(); why != nil {

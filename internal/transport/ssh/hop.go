@@ -52,22 +52,29 @@ func (h *hop) keepAwake(done <-chan struct{}) {
 			return
 		case <-ticker.C:
 		}
-		answered := make(chan error, 1)
-		go func() {
-			_, _, err := h.client.SendRequest("keepalive@openssh.com", true, nil)
-			answered <- err
-		}()
-		select {
-		case <-done:
-			return
-		case err := <-answered:
-			if err == nil {
-				continue
-			}
-		case <-time.After(h.keepAlive.within):
-			h.over(fmt.Errorf("it does not answer any more, for %s", h.keepAlive.within))
+		err := h.probe(h.keepAlive.within, done)
+		if err == nil {
+			continue
 		}
+		h.over(err)
 		h.client.Close()
 		return
+	}
+}
+
+// probe asks the far end for any answer; it is nil, too, when done is closed.
+func (h *hop) probe(within time.Duration, done <-chan struct{}) error {
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := h.client.SendRequest("keepalive@openssh.com", true, nil)
+		answered <- err
+	}()
+	select {
+	case <-done:
+		return nil
+	case err := <-answered:
+		return err
+	case <-time.After(within):
+		return fmt.Errorf("it does not answer any more, for %s", within)
 	}
 }

@@ -164,7 +164,7 @@ func (h *hostKeys) decide(key ssh.PublicKey) error {
 func (h *hostKeys) certified(certificate *ssh.Certificate, authority *knownKey) error {
 	principal := h.bare
 	for _, each := range certificate.ValidPrincipals { // which may be patterns for hosts
-		if matchesAny([]string{each}, h.bare) {
+		if matchesAny([]string{strings.ToLower(each)}, h.bare) {
 			principal = each
 		}
 	}

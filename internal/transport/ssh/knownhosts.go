@@ -104,7 +104,7 @@ func unheardOf(kind string) bool {
 // concerns decides whether a line's names hold this one: hashed, or a list of patterns.
 func concerns(names, name string) bool {
 	if !strings.HasPrefix(names, "|1|") {
-		return matchesAny(strings.Split(names, ","), name)
+		return matchesAny(strings.Split(strings.ToLower(names), ","), name)
 	}
 	salt, sum, _ := strings.Cut(names[len("|1|"):], "|")
 	rawSalt, err := base64.StdEncoding.DecodeString(salt)

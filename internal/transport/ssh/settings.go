@@ -87,7 +87,7 @@ func newSettings(config transport.Config) (*settings, error) {
 	s := &settings{
 		name: name, host: firstOf(config.Host, name), password: config.Password, passphrase: config.SSH.PrivateKeyPassphrase,
 		policy: config.SSH.HostKeyPolicy, fingerprint: config.SSH.HostKeyFingerprint, timeout: time.Duration(config.ConnectTimeoutSeconds) * time.Second,
-		keepAlive: pace{every: 10 * time.Second, within: 10 * time.Second},
+		keepAlive: pace{every: 9 * time.Second, within: 8 * time.Second}, // within 20 s, with the time to find out which hop it is
 	}
 	if s.fingerprint != "" && !strings.HasPrefix(s.fingerprint, "SHA256:") {
 		return nil, argument(name, "wsu_ssh_host_key_fingerprint", "it does not begin with SHA256:, as `ssh-keygen -l` prints it")

@@ -158,10 +158,9 @@ func matches(pattern, text string) bool {
 
 // matchesAny compares with a list, in which one that begins with ! and matches outweighs all others.
 func matchesAny(patterns []string, text string) bool {
-	text = strings.ToLower(text)
 	found := false
 	for _, pattern := range patterns {
-		bare, not := strings.CutPrefix(strings.ToLower(pattern), "!")
+		bare, not := strings.CutPrefix(pattern, "!")
 		if !matches(bare, text) {
 			continue
 		}
