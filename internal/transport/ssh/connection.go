@@ -58,16 +58,17 @@ func (c *connection) Run(ctx context.Context, command transport.Command) (int, e
 	defer session.Close()
 	ended := make(chan struct{})
 	defer close(ended)
-	stop := context.AfterFunc(ctx, func() {
+	cut := func() {
 		go session.Close() // which a line that takes nothing any more would hold up
 		select {
 		case <-ended:
-		case <-time.After(endWithin):
+		case <-time.After(endWithin): // a server waits for the command, however long that goes on
 			c.client.Close()
 		}
-	})
+	}
+	stop := context.AfterFunc(ctx, cut)
 	defer stop()
-	broken := &breakage{stop: func() { session.Close() }}
+	broken := &breakage{stop: sync.OnceFunc(func() { go cut() })}
 	session.Stdout, session.Stderr = broken.guard(command.Stdout), broken.guard(command.Stderr)
 	stdin, err := session.StdinPipe()
 	if err != nil {
@@ -134,7 +135,7 @@ func (c *connection) feed(session *ssh.Session, stdin io.WriteCloser, from io.Re
 	if source.err != nil {
 		broken.input(source.err)
 		_ = session.Signal(ssh.SIGKILL) // where the server does not know signals, the end of the session is what is left
-		session.Close()
+		broken.stop()
 		return
 	}
 	stdin.Close()

@@ -51,14 +51,14 @@ var plainPath = regexp.MustCompile(`^[A-Za-z]:\\[A-Za-z0-9\\._+-]*[A-Za-z0-9._+-
 
 // removeByCommand asks cmd.exe, in words that say the same to PowerShell where that is the account's shell: no quotes, and one command a
 // line, since & and || mean other things there. Neither del nor rmdir tells a failure by its exit code reliably, so what counts is whether
-// the path is still there. The \ at the end makes a path a folder's: del would empty a folder.
+// the path is still there. A folder that is not empty holds *, and is spared: del would empty it.
 func (c *connection) removeByCommand(ctx context.Context, path string) error {
 	if !plainPath.MatchString(path) {
 		return reason.New(reason.ArgumentInvalid, path, "it is not an absolute Windows path that can stand in a command line without quotes", "")
 	}
 	var said, out bytes.Buffer
 	var code int
-	for _, line := range []string{"if not exist %s\\ del /f /q %s", "if exist %s rmdir %s", "if exist %s exit 1"} {
+	for _, line := range []string{"if exist %s rmdir %s", `if not exist %s\* del /f /q %s`, "if exist %s exit 1"} {
 		line = "cmd.exe /c " + strings.ReplaceAll(line, "%s", path)
 		var err error
 		code, err = c.Run(ctx, transport.Command{Line: line, Stdout: &limited{&out, 2048}, Stderr: &limited{&said, 2048}})
