@@ -5,7 +5,7 @@
 //	control  = { literal bytes, copied bytes, seek }   the seek is signed, from the end of the copy before to this one's begin in the base
 //	gaps     = { unchanged bytes before the next change }   they count in what is copied, across the copies
 //	changes  = { byte }   which difference is added to the 32-bit word after the gap
-//	literals = the bytes that are no copy, and the differences that are new (4 bytes)
+//	literals = { bytes before a copy, 4 bytes for each of its differences that is new } and the bytes after the last copy
 //
 // Numbers are varints, words little-endian; each stream is compressed on its own with zstd and the lengths are those after it. A delta needs
 // the base and nothing else, so chunks can be sent in any order. Nothing in it proves that the base is the right one: whoever uses it

@@ -68,7 +68,7 @@ func (b *Base) instructions(chunk []byte, found []alignment) (raw [streams][]byt
 		i := a.start
 		raw[literalStream] = append(raw[literalStream], chunk[position:i]...)
 		literals := i - position
-		var escaped []byte
+		var escaped []byte // differences that are new, which stand behind the literals before the copy
 		for {
 			n := equal(chunk[i:a.end], b.data[i+a.shift:])
 			i, gap = i+n, gap+n
@@ -130,10 +130,10 @@ func (b *Base) match(chunk []byte, at int) []alignment {
 	m := &matching{chunk: chunk, base: b, open: alignment{shift: at}}
 	for i := 0; i < len(chunk); {
 		q := b.from(i + m.open.shift)
-		n := equal(chunk[i:], q)
-		i += n
-		m.credit(n, i)
-		if q = q[n:]; n == 0 {
+		if n := equal(chunk[i:], q); n > 0 {
+			i += n
+			m.credit(n, i)
+		} else {
 			i = m.differs(i, q)
 		}
 	}
