@@ -50,23 +50,21 @@ type Incoming struct {
 	marks   *os.File
 }
 
-// Receive opens a content for writing. What an earlier transfer brought is kept.
+// Prepare makes what a content is received into. What an earlier transfer brought is kept.
+func (s Store) Prepare(c transfer.Content) error {
+	path := s.Path(c.SHA256)
+	if info, err := os.Lstat(path + chunksSuffix); err == nil && info.Mode().IsRegular() && info.Size() == int64(c.Chunks()) {
+		return nil
+	}
+	return s.written(os.WriteFile(path+chunksSuffix, bytes.Repeat([]byte{'.'}, c.Chunks()), 0o600)) // the folder's rights are strict and inherited
+}
+
+// Receive opens a content that was prepared for writing.
 func (s Store) Receive(c transfer.Content) (*Incoming, error) {
 	path := s.Path(c.SHA256)
-	marks, err := os.OpenFile(path+chunksSuffix, os.O_CREATE|os.O_RDWR, 0o600) // the folder's rights are strict and inherited
+	marks, err := os.OpenFile(path+chunksSuffix, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
-	}
-	if info, err := marks.Stat(); err != nil || info.Size() != int64(c.Chunks()) {
-		if err == nil {
-			_, err = marks.WriteAt(bytes.Repeat([]byte{'.'}, c.Chunks()), 0)
-		}
-		if err == nil {
-			err = marks.Truncate(int64(c.Chunks()))
-		}
-		if err != nil {
-			return nil, errors.Join(s.written(err), marks.Close())
-		}
 	}
 	file, err := os.OpenFile(path+partialSuffix, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -18,17 +18,16 @@ const (
 	lanePrefix = ".lane-"
 )
 
-// The main receiver holds .lock, a lane beside it .lane-SESSION-N. A main receiver writes its session to .session before it looks whether
-// lanes of others are held: a lane of an earlier session that comes later sees that it is not meant, and one that came before keeps the
-// main receiver away.
+// The main receiver holds .lock, a lane beside it .lane-SESSION-N. A main receiver empties .session before it looks whether lanes of others
+// are held: a lane of an earlier session that comes later sees that it is not meant, and one that came before keeps the main receiver away.
 
-// Lock keeps other receivers away; they get the reason TransferBusy. Lanes of the session may join.
+// Lock keeps other receivers away; they get the reason TransferBusy. Lanes of the session may join once they are admitted.
 func (s Store) Lock(session string) (unlock func(), err error) {
 	unlock, err = s.hold(".lock")
 	if err != nil {
 		return nil, err
 	}
-	if err = os.WriteFile(s.sessionFile(), []byte(session), 0o600); err == nil {
+	if err = os.WriteFile(s.sessionFile(), nil, 0o600); err == nil {
 		err = s.lanes(func(name string) bool { return session == "" || !strings.HasPrefix(name, lanePrefix+session) }, 0)
 	}
 	if err != nil {
@@ -38,7 +37,15 @@ func (s Store) Lock(session string) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// Join lets a lane take part in the session, once its main receiver is there.
+// Admit lets the lanes of the session write: what they write to has been prepared.
+func (s Store) Admit(session string) error {
+	if session == "" {
+		return nil
+	}
+	return s.written(os.WriteFile(s.sessionFile(), []byte(session), 0o600))
+}
+
+// Join lets a lane take part in the session, once its main receiver admits it.
 func (s Store) Join(session string, lane int) (leave func(), err error) {
 	leave, err = s.hold(fmt.Sprintf("%s%s-%d", lanePrefix, session, lane))
 	if err != nil {

@@ -103,10 +103,50 @@ func run(ctx context.Context, options Options, report *nodereport.Receive) error
 		return err
 	}
 	defer unlock()
-	if err := install(options, s, report); err != nil {
+	return receiveMain(ctx, options, s, in, m, report)
+}
+
+// receiveMain prepares the contents, lets the lanes begin, and installs this program while they and the main stream arrive.
+func receiveMain(ctx context.Context, options Options, s store.Store, in io.Reader, m *transfer.Manifest, report *nodereport.Receive) (err error) {
+	needed := missing(s, m.Contents)
+	if report.Installed, err = isInstalled(options); err != nil {
 		return err
 	}
-	return receive(ctx, s, in, m, report)
+	if !report.Installed {
+		info, err := os.Stat(options.self)
+		if err != nil {
+			return err
+		}
+		needed += info.Size()
+	}
+	if err := s.CheckSpace(needed); err != nil {
+		return err
+	}
+	for _, content := range m.Contents {
+		if err := s.Prepare(content); err != nil {
+			return err
+		}
+	}
+	if err := s.Admit(m.Session); err != nil {
+		return err
+	}
+	installed := make(chan error, 1)
+	go func() {
+		if report.Installed {
+			installed <- nil
+			return
+		}
+		installed <- install(options)
+	}()
+	err = receive(ctx, s, in, m, report)
+	if installErr := <-installed; installErr != nil {
+		return errors.Join(err, installErr)
+	}
+	report.Changed = report.Changed || !report.Installed
+	report.Installed = true
+	securefile.SweepAside(options.Install)
+	sweepTemporary(filepath.Join(os.Getenv("SystemRoot"), "Temp"), options.self)
+	return err
 }
 
 // binary reads a stream that came as lines of base64 as what it means: a stream begins with a zero byte, which base64 does not have.
@@ -177,32 +217,13 @@ func isInstalled(options Options) (bool, error) {
 	return found == own, err
 }
 
-func install(options Options, s store.Store, report *nodereport.Receive) error {
-	present, err := isInstalled(options)
-	if err != nil {
-		return err
+// install puts this program into the install folder.
+func install(options Options) error {
+	own, err := securefile.Digest(options.self)
+	if err == nil {
+		err = securefile.Copy(options.self, filepath.Join(options.Install, "wmcb.exe"), own)
 	}
-	if !present {
-		info, err := os.Stat(options.self)
-		if err != nil {
-			return err
-		}
-		if err := s.CheckSpace(info.Size()); err != nil {
-			return err
-		}
-		own, err := securefile.Digest(options.self)
-		if err != nil {
-			return err
-		}
-		if err := securefile.Copy(options.self, filepath.Join(options.Install, "wmcb.exe"), own); err != nil {
-			return err
-		}
-		report.Changed = true
-	}
-	securefile.SweepAside(options.Install)
-	sweepTemporary(filepath.Join(os.Getenv("SystemRoot"), "Temp"), options.self)
-	report.Installed = true
-	return nil
+	return err
 }
 
 // sweepTemporary deletes the copies of wmcb.exe that killed runs left where the control host puts them, as far as nobody runs them.
@@ -223,11 +244,6 @@ func sweepTemporary(folder, self string) {
 func receive(ctx context.Context, s store.Store, in io.Reader, m *transfer.Manifest, report *nodereport.Receive) error {
 	r := &receiver{store: s, contents: m.Contents, report: report, open: make([]*store.Incoming, len(m.Contents)), bases: map[string]*store.Base{}}
 	defer r.close()
-	if m.Lane == 0 {
-		if err := s.CheckSpace(r.missing()); err != nil {
-			return err
-		}
-	}
 	reader, err := transfer.NewReader(in, m, r.base)
 	if err != nil {
 		return err
@@ -262,10 +278,10 @@ type receiver struct {
 }
 
 // missing gives how many bytes the contents may still take on the drive.
-func (r *receiver) missing() (bytes int64) {
-	for _, content := range r.contents {
+func missing(s store.Store, contents []transfer.Content) (bytes int64) {
+	for _, content := range contents {
 		bytes += content.Size
-		for _, have := range r.store.Have(content) {
+		for _, have := range s.Have(content) {
 			bytes -= int64(have[1]-have[0]) * transfer.ChunkSize
 		}
 	}

@@ -197,8 +197,15 @@ func wholeChunks(t *testing.T, stream []byte) (chunks int) {
 	}
 }
 
-func TestLanesBringTheContentsTogether(t *testing.T) {
-	b := newBench(t, mixed(9<<20), mixed(100), nil)
+func TestLanesThatBeginAtTheSameMomentBringTheContentsTogether(t *testing.T) {
+	content := mixed(5 << 20)
+	for range 10 {
+		lanesBring(newBench(t, content, content[:100], nil))
+	}
+}
+
+func lanesBring(b *bench) {
+	t := b.t
 	const session = "ABCDEFGHIJKLMNOPQRSTUVWXY2"
 	work, err := transfer.NewWork(b.files, session)
 	require.NoError(t, err)
@@ -230,6 +237,7 @@ func TestALaneOfAnotherTransferIsRefusedAndALaneAtWorkKeepsANewTransferAway(t *t
 	const mine, other = "ABCDEFGHIJKLMNOPQRSTUVWXY2", "ABCDEFGHIJKLMNOPQRSTUVWXY3"
 	unlock, err := s.Lock(mine)
 	require.NoError(t, err)
+	require.NoError(t, s.Admit(mine))
 	leave, err := s.Join(mine, 1)
 	require.NoError(t, err)
 	unlock()
