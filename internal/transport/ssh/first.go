@@ -48,8 +48,12 @@ func (c *connection) put(files *sftp.Client, path string, content io.ReaderAt, s
 	if err != nil {
 		return err
 	}
-	_, err = file.ReadFrom(io.NewSectionReader(content, 0, size))
+	from := &sized{source: source{Reader: io.NewSectionReader(content, 0, size)}, size: size}
+	_, err = file.ReadFrom(from)
 	err = errors.Join(err, file.Close())
+	if from.err != nil {
+		err = unreadable{from.err}
+	}
 	if err == nil {
 		if err = files.PosixRename(temporary, target); err != nil {
 			_ = files.Remove(target)
@@ -62,13 +66,30 @@ func (c *connection) put(files *sftp.Client, path string, content io.ReaderAt, s
 	return err
 }
 
+// sized tells the SFTP library how much is to come, without which it would write piece by piece.
+type sized struct {
+	source
+	size int64
+}
+
+func (s *sized) Size() int64 { return s.size }
+
+// unreadable is an error of this side.
+type unreadable struct{ err error }
+
+func (u unreadable) Error() string { return "what is to be sent cannot be read: " + u.err.Error() }
+func (u unreadable) Unwrap() error { return u.err }
+
 // sftpPath is how Windows' OpenSSH names C:\k\file.
 func sftpPath(path string) string { return "/" + strings.ReplaceAll(path, `\`, "/") }
 
 func (c *connection) putError(ctx context.Context, path string, err error) error {
 	var status *sftp.StatusError
+	var ours unreadable
 	object := fmt.Sprintf("%s: %s", c.object(), path)
 	switch {
+	case errors.As(err, &ours) && ctx.Err() == nil:
+		return fmt.Errorf("%s: %w", object, err)
 	case ctx.Err() != nil, isClosed(err), errors.Is(err, sftp.ErrSSHFxConnectionLost):
 		return c.lost(ctx, err)
 	case errors.Is(err, fs.ErrPermission):

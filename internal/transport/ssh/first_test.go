@@ -156,6 +156,7 @@ func TestContentThatCannotBeReadIsAnErrorAndLeavesNoFile(t *testing.T) {
 		path := strings.ReplaceAll(strings.TrimPrefix(folder, "/"), "/", `\`) + `\wmcb.exe`
 		_, err := dial(t, s.config(t)).PutFirst(t.Context(), path, torn{content}, content.Size())
 		assert.ErrorIs(t, err, errTorn)
+		assert.NotEqual(t, reason.AccessDenied, reason.Of(err).Code, "it is not the host's fault")
 		entries, err := os.ReadDir(folder)
 		require.NoError(t, err)
 		assert.Empty(t, entries)
