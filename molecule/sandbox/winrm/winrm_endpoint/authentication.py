@@ -120,10 +120,11 @@ class Login:
         raise Refused("the client certificate has no user principal name")
 
     def _step(self, scheme: str, value: str) -> Outcome:
-        if self._user or scheme != self._scheme or self._context is None:  # a new exchange, be it on an authenticated connection
-            self._user, self._scheme = "", scheme
-            self._context = spnego.server(protocol=scheme.lower(), channel_bindings=self._bindings, options=spnego.NegotiateOptions.wrapping_winrm)
+        fresh = self._user or scheme != self._scheme or self._context is None  # a new exchange, be it on an authenticated connection
         try:
+            if fresh:
+                self._user, self._scheme, self._context = "", scheme, None
+                self._context = spnego.server(protocol=scheme.lower(), channel_bindings=self._bindings, options=spnego.NegotiateOptions.wrapping_winrm)
             token = self._context.step(_decode(value))
             answer = scheme + " " + base64.b64encode(token).decode() if token else ""
             if not self._context.complete:

@@ -18,6 +18,9 @@ class Receives:
         self._answers: OrderedDict = OrderedDict()
 
     def answer(self, message_id: str, make) -> bytes:
+        if not message_id:
+            with self._turn:
+                return make()
         with self._lock:
             if message_id in self._answers:
                 return self._answers[message_id]

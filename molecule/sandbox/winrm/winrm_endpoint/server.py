@@ -28,6 +28,7 @@ class Endpoint:
     def __init__(self, service: Service, users: Users, limits: Limits, latency_file: str = ""):
         self.service, self.users, self.limits, self._latency_file = service, users, limits, latency_file
         self.connections = threading.BoundedSemaphore(limits.connections)
+        self.sleep = time.sleep
 
     def delay(self) -> None:
         """Waits for as many milliseconds as the latency file says; it may change at any time."""
@@ -39,7 +40,7 @@ class Endpoint:
         except (OSError, ValueError):
             return
         if 0 < milliseconds < 60_000:
-            time.sleep(milliseconds / 1000)
+            self.sleep(milliseconds / 1000)
 
 
 class Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):

@@ -5,6 +5,8 @@ import logging
 import platform
 from xml.sax.saxutils import escape
 
+import pybase64
+
 from .command import STREAMS, Aborted
 from .limits import Limits
 from .shell import Runner, Shell, Shells, new_id
@@ -28,7 +30,7 @@ class Service:
         self._shells = Shells(runner, limits)
 
     def close(self) -> None:
-        self._shells.delete_all()
+        self._shells.close()
 
     def answer(self, document: bytes, user: str, client: str) -> tuple:
         """The HTTP status and the answer's envelope."""
@@ -173,7 +175,7 @@ def _output(command, wanted: list, most: int, timeout: float) -> bytes:
     parts = [b"<rsp:ReceiveResponse>"]
     for name, data, last in pieces:
         if data:
-            parts += [f'<rsp:Stream Name="{name}" CommandId="{id_}">'.encode(), binascii.b2a_base64(data, newline=False), b"</rsp:Stream>"]
+            parts += [f'<rsp:Stream Name="{name}" CommandId="{id_}">'.encode(), pybase64.b64encode(data), b"</rsp:Stream>"]
         if last:
             parts.append(f'<rsp:Stream Name="{name}" CommandId="{id_}" End="true"></rsp:Stream>'.encode())
     if over:
@@ -192,11 +194,11 @@ def _body(message: Message, name: str) -> Element:
 
 def _decode(text: str) -> bytes:
     try:
-        return binascii.a2b_base64(text, strict_mode=True)
+        return pybase64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         text = "".join(text.split())
     try:
-        return binascii.a2b_base64(text, strict_mode=True)
+        return pybase64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise invalid_xml(f"A stream is not base64: {error}.") from error
 

@@ -65,6 +65,7 @@ class Shells:
         self._lock = threading.Lock()
         self._shells: dict = {}
         self._operations = 0
+        self._closed = threading.Event()
         threading.Thread(target=self._end_idle_ones, daemon=True).start()
 
     def begin(self) -> None:
@@ -134,15 +135,16 @@ class Shells:
         for command in commands:
             command.abort()
 
-    def delete_all(self) -> None:
+    def close(self) -> None:
+        """Ends all shells."""
+        self._closed.set()
         with self._lock:
             shells = list(self._shells.values())
         for shell in shells:
             self.delete(shell)
 
     def _end_idle_ones(self) -> None:
-        while True:
-            time.sleep(0.5)
+        while not self._closed.wait(0.5):
             now = time.monotonic()
             with self._lock:
                 idle = [shell for shell in self._shells.values() if not shell.requests and now - shell.used > shell.idle_timeout]
