@@ -118,7 +118,9 @@ func (r *Reader) unpack(f frame, content Content) (_ []byte, err error) {
 		if base, err = r.bases(content.Base); err != nil {
 			return nil, err
 		}
-		r.raw, err = delta.Decode(r.raw[:0], r.wire, base, base.Size(), int(f.raw))
+		if r.raw, err = delta.Decode(r.raw[:0], r.wire, base, base.Size(), int(f.raw)); err != nil && !errors.Is(err, delta.ErrDamaged) {
+			return nil, err // the base cannot be read
+		}
 	}
 	if err == nil && len(r.raw) != int(f.raw) {
 		err = errors.New("its length is wrong")

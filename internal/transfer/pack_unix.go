@@ -55,15 +55,15 @@ func difference(f File) packing {
 		}
 		var wire []byte
 		return func(chunk []byte, number int) (uint32, []byte, error) {
-			var err error
-			wire, err = base.Encode(wire[:0], chunk, int64(number)*ChunkSize)
-			if err == nil && len(wire) < len(chunk) {
-				return kindDelta, wire, nil
-			}
-			if err != nil && !errors.Is(err, delta.ErrNoGain) {
+			kind, data, err := whole(chunk, number)
+			if err != nil {
 				return 0, nil, err
 			}
-			return whole(chunk, number)
+			wire, err = base.Encode(wire[:0], chunk, int64(number)*ChunkSize)
+			if errors.Is(err, delta.ErrNoGain) || err == nil && len(wire) >= len(data) {
+				return kind, data, nil
+			}
+			return kindDelta, wire, err
 		}, end, nil
 	}}
 }

@@ -180,9 +180,11 @@ func (s *settings) fewer(login *login) string {
 		return "Name the one key that the host knows."
 	}
 	if s.bastion != "" {
-		return fmt.Sprintf("Name the bastion's key: IdentityFile and IdentitiesOnly yes for Host %s in ~/.ssh/config, so that the agent's other keys are not tried.", s.bastion)
+		return fmt.Sprintf("Name the bastion's key: IdentityFile and IdentitiesOnly yes for Host %s in ~/.ssh/config, "+
+			"so that the agent's other keys are not tried.", s.bastion)
 	}
-	return "Name the host's key with ansible_ssh_private_key_file, and set ansible_ssh_common_args='-o IdentitiesOnly=yes', so that the agent's other keys are not tried."
+	return "Name the host's key with ansible_ssh_private_key_file, and set ansible_ssh_common_args='-o IdentitiesOnly=yes', " +
+		"so that the agent's other keys are not tried."
 }
 
 // otherwise is the remedy for a refused login; empty is the general one.
@@ -204,7 +206,8 @@ func (s *settings) nothingInCommon(none *ssh.AlgorithmNegotiationError, keys *ho
 	exact, bare, err := keys.load()
 	if s.fingerprint == "" && err == nil && len(exact.keys)+len(bare.keys)+len(exact.authorities)+len(bare.authorities) > 0 {
 		known := firstKeys(firstKeys(exact.keys, bare.keys), firstKeys(exact.authorities, bare.authorities))
-		return reason.New(reason.HostKeyMismatch, s.object(), fmt.Sprintf("it has no host key of the kind that is known in %s: it offers %.300s", known[0].where, theirs), "")
+		problem := fmt.Sprintf("it has no host key of the kind that is known in %s: it offers %.300s", known[0].where, theirs)
+		return reason.New(reason.HostKeyMismatch, s.object(), problem, "")
 	}
 	return reason.New(reason.ProtocolUnsupported, s.object(), fmt.Sprintf("it has no kind of host key that this program knows: it offers %.300s", theirs),
 		"Give the host an Ed25519, ECDSA or RSA key (with SHA-2).")

@@ -95,7 +95,8 @@ func (c *connection) putError(ctx context.Context, path string, err error) error
 	case errors.Is(err, fs.ErrPermission):
 		return reason.Wrap(reason.AccessDenied, object, err, "")
 	case errors.As(err, &status) && strings.Contains(strings.ToLower(err.Error()), "failure"):
-		return reason.New(reason.DiskFull, object, "the host could not write it (SFTP tells no more than \"failure\")", "Free space on the drive, and check the rights of the account.")
+		return reason.New(reason.DiskFull, object, "the host could not write it (SFTP tells no more than \"failure\")",
+			"Free space on the drive, and check the rights of the account.")
 	}
 	return reason.Wrap(reason.AccessDenied, object, err, "")
 }

@@ -51,6 +51,7 @@ func TestAHostKeyIsKnownInEveryWayThatOpenSSHHas(t *testing.T) {
 func TestAHostKeyIsRefused(t *testing.T) {
 	s := startServer(t)
 	other := s.key(t, "other", "")
+	const keep = "-o StrictHostKeyChecking=accept-new"
 	at := strings.Fields(s.hostKey)[0]
 	for name, test := range map[string]struct {
 		known, arguments string
@@ -63,12 +64,12 @@ func TestAHostKeyIsRefused(t *testing.T) {
 		"that has changed":                                       {at + " " + other, "", reason.HostKeyMismatch, ":1"},
 		"that has changed, though known without the port":        {at + " " + other + "\n127.0.0.1 " + s.public, "", reason.HostKeyMismatch, ":1"},
 		"that is revoked, though known":                          {s.hostKey + "\n@revoked * " + s.public, "", reason.HostKeyMismatch, "revoked"},
-		"that RevokedHostKeys has":                               {s.hostKey, "-o RevokedHostKeys=" + write(t, "# bad\n"+s.public), reason.HostKeyMismatch, "revoked"},
+		"that a list has":                                        {s.hostKey, "-o RevokedHostKeys=" + write(t, "# bad\n"+s.public), reason.HostKeyMismatch, "revoked"},
 		"where RevokedHostKeys is not there":                     {s.hostKey, "-o RevokedHostKeys=/no/such/list", reason.ArgumentInvalid, "/no/such/list"},
 		"where RevokedHostKeys is binary":                        {s.hostKey, "-o RevokedHostKeys=" + write(t, "SSHKRL\n\x00"), reason.ArgumentInvalid, "binary"},
-		"without the certificate that its authority would give":  {"@cert-authority * " + other, "-o StrictHostKeyChecking=accept-new", reason.HostKeyMismatch, ""},
-		"that is the authority's own, without a certificate":     {"@cert-authority * " + s.public, "-o StrictHostKeyChecking=accept-new", reason.HostKeyMismatch, "without a certificate"},
-		"where the line about the host is damaged":               {at + " ssh-ed25519 AAAA", "-o StrictHostKeyChecking=accept-new", reason.ArgumentInvalid, ":1"},
+		"without the certificate that its authority would give":  {"@cert-authority * " + other, keep, reason.HostKeyMismatch, ""},
+		"that is the authority's own, without a certificate":     {"@cert-authority * " + s.public, keep, reason.HostKeyMismatch, "without a certificate"},
+		"where the line about the host is damaged":               {at + " ssh-ed25519 AAAA", keep, reason.ArgumentInvalid, ":1"},
 		"where a line that revokes is damaged":                   {s.hostKey + "\n@revoked * ssh-ed25519 AAAA", "", reason.ArgumentInvalid, ":2"},
 		"where a line about the host has a marker that is alien": {"@cert-autority * " + s.public, "", reason.ArgumentInvalid, "@cert-autority"},
 	} {
@@ -102,9 +103,13 @@ func (s *server) certify(t *testing.T, certificate ssh.Certificate) (authority s
 }
 
 func TestAHostCertificateIsTrustedWhereItsAuthorityIs(t *testing.T) {
+	const keep = "-o StrictHostKeyChecking=accept-new"
 	hour := uint64(time.Hour / time.Second)
 	now := uint64(time.Now().Unix())
 	valid := ssh.Certificate{CertType: ssh.HostCert, ValidPrincipals: []string{"127.0.0.1"}, ValidAfter: now - hour, ValidBefore: now + hour}
+	names := func(list ...string) func(*ssh.Certificate) {
+		return func(c *ssh.Certificate) { c.ValidPrincipals = list }
+	}
 	for name, test := range map[string]struct {
 		change    func(*ssh.Certificate)
 		known     string // AUTHORITY, KEY: as of this server
@@ -115,18 +120,18 @@ func TestAHostCertificateIsTrustedWhereItsAuthorityIs(t *testing.T) {
 		"for the address, with its port":               {known: "@cert-authority [127.0.0.1]:* AUTHORITY"},
 		"for the address, without the port":            {known: "@cert-authority 127.0.0.* AUTHORITY"},
 		"for everything":                               {known: "@cert-authority * AUTHORITY"},
-		"of a name by pattern":                         {known: "@cert-authority * AUTHORITY", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"a", "127.0.0.?"} }},
-		"of the alias":                                 {known: "@cert-authority * AUTHORITY", arguments: "-o HostKeyAlias=w1", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"w1"} }},
+		"of a name by pattern":                         {known: "@cert-authority * AUTHORITY", change: names("a", "127.0.0.?")},
+		"of the alias":                                 {known: "@cert-authority * AUTHORITY", arguments: "-o HostKeyAlias=w1", change: names("w1")},
 		"and the key without one where it is known":    {known: "127.0.0.1 KEY"},
-		"but not another name's":                       {change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"127.0.0.2"} }, code: reason.HostKeyMismatch, says: "principal"},
+		"but not another name's":                       {change: names("127.0.0.2"), code: reason.HostKeyMismatch, says: "principal"},
 		"but not when it has expired":                  {change: func(c *ssh.Certificate) { c.ValidBefore = now - 60 }, code: reason.HostKeyMismatch, says: "expired"},
 		"but not before its time":                      {change: func(c *ssh.Certificate) { c.ValidAfter = now + 600 }, code: reason.HostKeyMismatch, says: "not yet valid"},
 		"but not for other hosts":                      {known: "@cert-authority *.example.com AUTHORITY", code: reason.HostKeyUnknown},
 		"but not when the authority is revoked":        {known: "@cert-authority * AUTHORITY\n@revoked * AUTHORITY", code: reason.HostKeyMismatch, says: "revoked"},
 		"but not when the key is revoked":              {known: "@cert-authority * AUTHORITY\n@revoked * KEY", code: reason.HostKeyMismatch, says: "revoked"},
-		"but not another authority's, nor kept then":   {known: "@cert-authority * OTHER", arguments: "-o StrictHostKeyChecking=accept-new", code: reason.HostKeyMismatch, says: "without a certificate by the authority"},
+		"but not another authority's, nor is it kept":  {known: "@cert-authority * OTHER", arguments: keep, code: reason.HostKeyMismatch, says: "without a certificate by"},
 		"which is not needed once the key is pinned":   {known: "# nothing", arguments: "PIN"},
-		"and a certificate pins nothing: its key does": {known: "# nothing", arguments: "-o StrictHostKeyChecking=accept-new"},
+		"and a certificate pins nothing: its key does": {known: "# nothing", arguments: keep},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
@@ -183,7 +188,9 @@ func TestWhatAFirstContactKeepsIsWhatOpenSSHKeeps(t *testing.T) {
 			text := strings.ReplaceAll(string(raw), fmt.Sprintf(":%d ", s.port), fmt.Sprintf(":%d ", moved.port))
 			changed := transport.Config{
 				InventoryHostname: "win1", Host: "127.0.0.1", Port: moved.port, User: config.User,
-				SSH: transport.SSHConfig{PrivateKeyFile: filepath.Join(another.dir, "user"), KnownHostsFile: write(t, text), HostKeyPolicy: "accept-new", CommonArgs: arguments},
+				SSH: transport.SSHConfig{
+					PrivateKeyFile: filepath.Join(another.dir, "user"), KnownHostsFile: write(t, text), HostKeyPolicy: "accept-new", CommonArgs: arguments,
+				},
 			}
 			_, err = Dial(t.Context(), changed)
 			assert.Equal(t, reason.HostKeyMismatch, reason.Of(err).Code, err)

@@ -37,8 +37,8 @@ func startChain(t *testing.T) *chain {
 func (c *chain) config(t *testing.T) transport.Config {
 	t.Helper()
 	config := c.target.config(t)
-	sshConfig(t, fmt.Sprintf("Host first\n HostName 127.0.0.1\n Port %d\n IdentityFile %s/user\nHost second\n HostName 127.0.0.1\n Port %d\n IdentityFile %s/user\n",
-		c.first.port, c.first.dir, c.second.port, c.second.dir))
+	const entry = "Host %s\n HostName 127.0.0.1\n Port %d\n IdentityFile %s/user\n"
+	sshConfig(t, fmt.Sprintf(entry, "first", c.first.port, c.first.dir)+fmt.Sprintf(entry, "second", c.second.port, c.second.dir))
 	require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("HOME"), ".ssh", "known_hosts"), []byte(c.known), 0o600))
 	return config
 }
@@ -59,15 +59,17 @@ func TestAHostIsReachedThroughTwoBastions(t *testing.T) {
 	first := fmt.Sprintf("%s@127.0.0.1:%d", me, servers.first.port)
 	second := fmt.Sprintf("%s@127.0.0.1:%d", me, servers.second.port)
 	inner := fmt.Sprintf(`ssh -W %%h:%%p -q -i %s/user -p %d`, servers.first.dir, servers.first.port)
+	keys := fmt.Sprintf("Host 127.0.0.1\n IdentityFile %s/user\n IdentityFile %s/user\n", servers.first.dir, servers.second.dir)
+	byCommand := "Host second\n ProxyCommand " + inner + " " + me + "@127.0.0.1\n"
 	for name, test := range map[string]struct{ arguments, file string }{
 		"of the arguments":               {arguments: "-J first,second"},
 		"of an option":                   {arguments: "-o ProxyJump=first,second"},
 		"of an option with a blank":      {arguments: `-o "ProxyJump first,second"`},
 		"of the file":                    {file: "Host 127.0.0.1\n ProxyJump first,second\n"},
 		"each with its own in the file":  {arguments: "-J second", file: "Host second\n ProxyJump first\n"},
-		"with users and ports":           {arguments: "-J " + first + ",ssh://" + second + "/", file: fmt.Sprintf("Host 127.0.0.1\n IdentityFile %s/user\n IdentityFile %s/user\n", servers.first.dir, servers.second.dir)},
+		"with users and ports":           {arguments: "-J " + first + ",ssh://" + second + "/", file: keys},
 		"of a ProxyCommand":              {arguments: `-o ProxyCommand="ssh -W %h:%p -q second"`, file: "Host second\n ProxyJump first\n"},
-		"of two":                         {arguments: `-o ProxyCommand="ssh -W %h:%p second"`, file: "Host second\n ProxyCommand " + inner + " " + me + "@127.0.0.1\n"},
+		"of two":                         {arguments: `-o ProxyCommand="ssh -W %h:%p second"`, file: byCommand},
 		"of a ProxyCommand with -J":      {arguments: `-o 'ProxyCommand=exec /usr/bin/ssh -J first -W [%h]:%p -o "User ` + me + `" second'`},
 		"of a ProxyCommand of arguments": {arguments: `-o ProxyCommand='` + inner + " " + me + `@127.0.0.1 -W 127.0.0.1:1'`, file: ""},
 	} {
@@ -279,7 +281,8 @@ func TestClosingEndsEveryHop(t *testing.T) {
 	require.NoError(t, err)
 	runs(t, c)
 	ends := func(s *server) int {
-		return strings.Count(s.said.String(), "Connection closed by") + strings.Count(s.said.String(), "Connection reset by") + strings.Count(s.said.String(), "Disconnected from")
+		said := s.said.String()
+		return strings.Count(said, "Connection closed by") + strings.Count(said, "Connection reset by") + strings.Count(said, "Disconnected from")
 	}
 	all := []*server{servers.first, servers.second, servers.target}
 	var before []int

@@ -204,7 +204,8 @@ func (s *settings) certificate(path string, signer ssh.Signer, asked bool) (ssh.
 		err = errors.New("it is no certificate")
 	}
 	if err != nil {
-		return nil, reason.Wrap(reason.AuthFailed, fmt.Sprintf("%s: user certificate %s", s.object(), path), err, "Give the certificate that the authority made, or remove the file.")
+		return nil, reason.Wrap(reason.AuthFailed, fmt.Sprintf("%s: user certificate %s", s.object(), path), err,
+			"Give the certificate that the authority made, or remove the file.")
 	}
 	if !same(certificate.Key, signer.PublicKey()) {
 		return nil, nil

@@ -30,7 +30,8 @@ func TestArgumentsAreSplitAsAShellWould(t *testing.T) {
 		require.NoError(t, err, text)
 		assert.Equal(t, want, got, text)
 		if python, err := exec.LookPath("python3"); err == nil {
-			out, err := exec.Command(python, "-c", "import shlex,sys;sys.stdout.write('\\0'.join(shlex.split(sys.argv[1])))", text).Output() //nolint:gosec // the test's own
+			const program = "import shlex,sys;sys.stdout.write('\\0'.join(shlex.split(sys.argv[1])))"
+			out, err := exec.Command(python, "-c", program, text).Output() //nolint:gosec // the test's own
 			require.NoError(t, err)
 			assert.Equal(t, string(out), strings.Join(got, "\x00"), "what Ansible makes of it")
 		}
@@ -111,7 +112,10 @@ func TestTheFileSaysWhatItSaysToOpenSSH(t *testing.T) {
 	file := write(t, text)
 	t.Setenv("SSH_AUTH_SOCK", "")
 	for _, host := range []string{"db", "web1.example.com", "web9.example.com", "WEB1.example.com", "elsewhere", "quoted-name", "gate", "10.0.0.1"} {
-		for _, extra := range []string{"", "-p 2210 -l someone", "-o Port=2211 -o User=nobody -o IdentityFile=/keys/argument", "-o 'HostKeyAlias alias' -oIdentitiesOnly=yes", "-J gate", "-o ProxyJump=none"} {
+		for _, extra := range []string{
+			"", "-p 2210 -l someone", "-o Port=2211 -o User=nobody -o IdentityFile=/keys/argument", "-o 'HostKeyAlias alias' -oIdentitiesOnly=yes",
+			"-J gate", "-o ProxyJump=none",
+		} {
 			t.Run(host+" "+extra, func(t *testing.T) {
 				arguments := "-F " + file + " " + extra
 				list, err := shellWords(arguments)
@@ -178,7 +182,8 @@ func TestWhatTheFilesAskForIsNotPassedOver(t *testing.T) {
 func TestWhatDoesNotMatterDoesNotHinder(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	t.Setenv("HOME", t.TempDir())
-	sshConfig(t, "Ciphers none\nMatch exec \"false\"\n IdentityFile x\n Port 22\nMatch host other exec \"false\"\n HostName elsewhere\nHost other\n ProxyCommand nc %h %p\n"+
+	sshConfig(t, "Ciphers none\nMatch exec \"false\"\n IdentityFile x\n Port 22\nMatch host other exec \"false\"\n HostName elsewhere\n"+
+		"Host other\n ProxyCommand nc %h %p\n"+
 		"Match final all\n Include /no/such/folder/*.conf\n")
 	s, err := newSettings(transport.Config{InventoryHostname: "win1", Port: 2200, User: `CORP\user`, SSH: transport.SSHConfig{
 		CommonArgs: "-C -o ControlMaster=auto -oControlPersist=60s -vvqT -4 -o PreferredAuthentications=password,hostbased,publickey -o PasswordAuthentication=yes",

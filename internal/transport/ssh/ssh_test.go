@@ -116,11 +116,13 @@ func TestWhatKeepsOneFromLoggingIn(t *testing.T) {
 		"known hosts that keep nothing": {func(c *transport.Config) {
 			c.SSH.HostKeyPolicy, c.SSH.KnownHostsFile = "accept-new", "/dev/null"
 		}, reason.ArgumentInvalid, "/dev/null is not a regular file"},
-		"nobody there":                     {func(c *transport.Config) { c.Port = 1 }, reason.HostUnreachable, "refused"},
-		"no such name":                     {func(c *transport.Config) { c.Host = "win1.invalid" }, reason.HostUnreachable, "cannot be resolved"},
-		"checking turned off":              {func(c *transport.Config) { c.SSH.CommonArgs = "-o StrictHostKeyChecking=no" }, reason.ArgumentInvalid, "accept-new"},
-		"an option that nobody here knows": {func(c *transport.Config) { c.SSH.CommonArgs = "-o KexAlgorithms=x" }, reason.ArgumentInvalid, "KexAlgorithms is not supported"},
-		"an unknown policy":                {func(c *transport.Config) { c.SSH.HostKeyPolicy = "never" }, reason.ArgumentInvalid, "strict and accept-new"},
+		"nobody there":        {func(c *transport.Config) { c.Port = 1 }, reason.HostUnreachable, "refused"},
+		"no such name":        {func(c *transport.Config) { c.Host = "win1.invalid" }, reason.HostUnreachable, "cannot be resolved"},
+		"checking turned off": {func(c *transport.Config) { c.SSH.CommonArgs = "-o StrictHostKeyChecking=no" }, reason.ArgumentInvalid, "accept-new"},
+		"an option that nobody here knows": {func(c *transport.Config) {
+			c.SSH.CommonArgs = "-o KexAlgorithms=x"
+		}, reason.ArgumentInvalid, "KexAlgorithms is not supported"},
+		"an unknown policy": {func(c *transport.Config) { c.SSH.HostKeyPolicy = "never" }, reason.ArgumentInvalid, "strict and accept-new"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := s.config(t)

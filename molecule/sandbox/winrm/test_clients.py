@@ -1,7 +1,9 @@
 """Independent clients, pywinrm and pypsrp, against the endpoint: one that is started here with /bin/sh as its runner, or, if WINRM_TARGET
 names a JSON file, a host of the sandbox (see winhost/winrm_sandbox_test.go)."""
 
+import base64
 import hashlib
+import http.client
 import json
 import os
 import subprocess
@@ -10,8 +12,10 @@ import time
 
 import pytest
 import requests
+import spnego
 import winrm.exceptions
 from pypsrp.client import Client
+from pypsrp.encryption import WinRMEncryption
 from pypsrp.exceptions import AuthenticationError
 from pypsrp.shell import Process, SignalCode, WinRS
 from pypsrp.wsman import WSMan
@@ -177,6 +181,26 @@ def test_pypsrp_runs_commands_and_sends_binary_input(target, options):
             process.end_invoke()
             assert (process.stdout == content, process.stderr, process.rc) == (True, b"", 0)
             process.signal(SignalCode.TERMINATE)
+
+
+def test_the_scheme_kerberos_has_a_sealing_of_its_own(target):
+    """No client here asks for it: all prefer Negotiate. pypsrp's sealing knows it."""
+    log_in(target)
+    context = spnego.client(hostname=target["address"], service="HTTP", protocol="kerberos", context_req=spnego.ContextReq.default)
+    connection = http.client.HTTPConnection(target["address"], target["http"])
+    connection.request("POST", "/wsman", b"", {"Authorization": "Kerberos " + base64.b64encode(context.step()).decode()})
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (200, b"")
+    context.step(base64.b64decode(answer.getheader("WWW-Authenticate").removeprefix("Kerberos ")))
+    sealing = WinRMEncryption(context, WinRMEncryption.KERBEROS)
+    identify = (
+        b'<s:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope"><s:Header/><s:Body>'
+        b'<i:Identify xmlns:i="http://schemas.dmtf.org/wbem/wsman/identity/1/wsmanidentity.xsd"/></s:Body></s:Envelope>'
+    )
+    kind, body = sealing.wrap_message(identify)
+    connection.request("POST", "/wsman", body, {"Content-Type": f'{kind};protocol="{WinRMEncryption.KERBEROS}";boundary="Encrypted Boundary"'})
+    answer = connection.getresponse()
+    assert b"OS: 10.0.20348" in sealing.unwrap_message(answer.read(), "Encrypted Boundary")
 
 
 def test_pypsrp_s_client_runs_a_command(target):

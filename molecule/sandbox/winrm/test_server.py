@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 import spnego
+from spnego.channel_bindings import GssChannelBindings
 from winrm_endpoint import certificates
 from winrm_endpoint.__main__ import tls_context
-from winrm_endpoint.authentication import Users
+from winrm_endpoint.authentication import Users, bindings_of
 from winrm_endpoint.limits import Limits
 from winrm_endpoint.server import Endpoint, Listener
 from winrm_endpoint.service import Service
@@ -112,11 +113,11 @@ def test_basic_without_tls_is_refused_and_asked_of_every_request(server):
     assert ask(connection)[0] == 401
 
 
-def negotiate(connection, password="right", scheme="Negotiate"):
-    context = spnego.client("Administrator", password, protocol="ntlm")
+def negotiate(connection, password="right", bindings=None):
+    context = spnego.client("Administrator", password, protocol="ntlm", channel_bindings=bindings)
     token, status = context.step(), 0
     while token:
-        status, headers, _ = ask(connection, Authorization=f"{scheme} {base64.b64encode(token).decode()}")
+        status, headers, _ = ask(connection, Authorization=f"Negotiate {base64.b64encode(token).decode()}")
         token = None
         if status == 401 and not context.complete and challenges(headers):
             token = context.step(base64.b64decode(challenges(headers)[0].split()[1]))
@@ -128,6 +129,14 @@ def test_negotiate_authenticates_the_connection(server):
     assert negotiate(connection)[0] == 200
     assert ask(connection)[0] == 200  # no header any more
     assert ask(server.connect())[0] == 401  # another one knows nothing of it
+
+
+def test_a_login_is_bound_to_the_certificate_if_the_client_binds_it(server):
+    connection = server.connect(secure=True)
+    right, wrong = bindings_of(connection.getpeercert(binary_form=True)), GssChannelBindings(application_data=b"tls-server-end-point:" + bytes(32))
+    assert negotiate(connection, bindings=right)[0] == 200
+    assert negotiate(server.connect(secure=True), bindings=wrong)[0] == 401
+    assert negotiate(server.connect(secure=True))[0] == 200
 
 
 def test_a_wrong_password_is_refused_and_the_connection_closed(server):
