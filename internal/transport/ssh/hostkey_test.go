@@ -58,20 +58,20 @@ func TestAHostKeyIsRefused(t *testing.T) {
 		code             reason.Code
 		says             string
 	}{
-		"that is not known, because it is another host's":        {"elsewhere " + s.public, "", reason.HostKeyUnknown, "is not known"},
-		"that is not known, because a pattern leaves it out":     {"!" + at + ",!127.0.0.1,* " + s.public, "", reason.HostKeyUnknown, "is not known"},
-		"that is not known under the alias":                      {s.hostKey, "-o HostKeyAlias=windows-1", reason.HostKeyUnknown, "is not known"},
-		"that has changed":                                       {at + " " + other, "", reason.HostKeyMismatch, ":1"},
-		"that has changed, though known without the port":        {at + " " + other + "\n127.0.0.1 " + s.public, "", reason.HostKeyMismatch, ":1"},
-		"that is revoked, though known":                          {s.hostKey + "\n@revoked * " + s.public, "", reason.HostKeyMismatch, "revoked"},
-		"that a list has":                                        {s.hostKey, "-o RevokedHostKeys=" + write(t, "# bad\n"+s.public), reason.HostKeyMismatch, "revoked"},
-		"where RevokedHostKeys is not there":                     {s.hostKey, "-o RevokedHostKeys=/no/such/list", reason.ArgumentInvalid, "/no/such/list"},
-		"where RevokedHostKeys is binary":                        {s.hostKey, "-o RevokedHostKeys=" + write(t, "SSHKRL\n\x00"), reason.ArgumentInvalid, "binary"},
-		"without the certificate that its authority would give":  {"@cert-authority * " + other, keep, reason.HostKeyMismatch, ""},
-		"that is the authority's own, without a certificate":     {"@cert-authority * " + s.public, keep, reason.HostKeyMismatch, "without a certificate"},
-		"where the line about the host is damaged":               {at + " ssh-ed25519 AAAA", keep, reason.ArgumentInvalid, ":1"},
-		"where a line that revokes is damaged":                   {s.hostKey + "\n@revoked * ssh-ed25519 AAAA", "", reason.ArgumentInvalid, ":2"},
-		"where a line about the host has a marker that is alien": {"@cert-autority * " + s.public, "", reason.ArgumentInvalid, "@cert-autority"},
+		"that is another host's":                   {"elsewhere " + s.public, "", reason.HostKeyUnknown, "is not known"},
+		"that a pattern leaves out":                {"!" + at + ",!127.0.0.1,* " + s.public, "", reason.HostKeyUnknown, "is not known"},
+		"that is not known under the alias":        {s.hostKey, "-o HostKeyAlias=windows-1", reason.HostKeyUnknown, "is not known"},
+		"that has changed":                         {at + " " + other, "", reason.HostKeyMismatch, ":1"},
+		"that has changed, but not without port":   {at + " " + other + "\n127.0.0.1 " + s.public, "", reason.HostKeyMismatch, ":1"},
+		"that is revoked, though known":            {s.hostKey + "\n@revoked * " + s.public, "", reason.HostKeyMismatch, "revoked"},
+		"that a list has":                          {s.hostKey, "-o RevokedHostKeys=" + write(t, "# bad\n"+s.public), reason.HostKeyMismatch, "revoked"},
+		"where RevokedHostKeys is not there":       {s.hostKey, "-o RevokedHostKeys=/no/such/list", reason.ArgumentInvalid, "/no/such/list"},
+		"where RevokedHostKeys is binary":          {s.hostKey, "-o RevokedHostKeys=" + write(t, "SSHKRL\n\x00"), reason.ArgumentInvalid, "binary"},
+		"without the authority's certificate":      {"@cert-authority * " + other, keep, reason.HostKeyMismatch, ""},
+		"that is the authority's own":              {"@cert-authority * " + s.public, keep, reason.HostKeyMismatch, "without a certificate"},
+		"where the line about the host is damaged": {at + " ssh-ed25519 AAAA", keep, reason.ArgumentInvalid, ":1"},
+		"where a line that revokes is damaged":     {s.hostKey + "\n@revoked * ssh-ed25519 AAAA", "", reason.ArgumentInvalid, ":2"},
+		"where a line has an alien marker":         {"@cert-autority * " + s.public, "", reason.ArgumentInvalid, "@cert-autority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := s.config(t)
@@ -117,21 +117,21 @@ func TestAHostCertificateIsTrustedWhereItsAuthorityIs(t *testing.T) {
 		code      reason.Code
 		says      string
 	}{
-		"for the address, with its port":               {known: "@cert-authority [127.0.0.1]:* AUTHORITY"},
-		"for the address, without the port":            {known: "@cert-authority 127.0.0.* AUTHORITY"},
-		"for everything":                               {known: "@cert-authority * AUTHORITY"},
-		"of a name by pattern":                         {known: "@cert-authority * AUTHORITY", change: names("a", "127.0.0.?")},
-		"of the alias":                                 {known: "@cert-authority * AUTHORITY", arguments: "-o HostKeyAlias=w1", change: names("w1")},
-		"and the key without one where it is known":    {known: "127.0.0.1 KEY"},
-		"but not another name's":                       {change: names("127.0.0.2"), code: reason.HostKeyMismatch, says: "principal"},
-		"but not when it has expired":                  {change: func(c *ssh.Certificate) { c.ValidBefore = now - 60 }, code: reason.HostKeyMismatch, says: "expired"},
-		"but not before its time":                      {change: func(c *ssh.Certificate) { c.ValidAfter = now + 600 }, code: reason.HostKeyMismatch, says: "not yet valid"},
-		"but not for other hosts":                      {known: "@cert-authority *.example.com AUTHORITY", code: reason.HostKeyUnknown},
-		"but not when the authority is revoked":        {known: "@cert-authority * AUTHORITY\n@revoked * AUTHORITY", code: reason.HostKeyMismatch, says: "revoked"},
-		"but not when the key is revoked":              {known: "@cert-authority * AUTHORITY\n@revoked * KEY", code: reason.HostKeyMismatch, says: "revoked"},
-		"but not another authority's, nor is it kept":  {known: "@cert-authority * OTHER", arguments: keep, code: reason.HostKeyMismatch, says: "without a certificate by"},
-		"which is not needed once the key is pinned":   {known: "# nothing", arguments: "PIN"},
-		"and a certificate pins nothing: its key does": {known: "# nothing", arguments: keep},
+		"for its port":                      {known: "@cert-authority [127.0.0.1]:* AUTHORITY"},
+		"for the address":                   {known: "@cert-authority 127.0.0.* AUTHORITY"},
+		"for everything":                    {known: "@cert-authority * AUTHORITY"},
+		"of a name by pattern":              {known: "@cert-authority * AUTHORITY", change: names("a", "127.0.0.?")},
+		"of the alias":                      {known: "@cert-authority * AUTHORITY", arguments: "-o HostKeyAlias=w1", change: names("w1")},
+		"or the key by itself":              {known: "127.0.0.1 KEY"},
+		"but not another name's":            {change: names("127.0.0.2"), code: reason.HostKeyMismatch, says: "principal"},
+		"but not when it has expired":       {change: func(c *ssh.Certificate) { c.ValidBefore = now - 60 }, code: reason.HostKeyMismatch, says: "expired"},
+		"but not before its time":           {change: func(c *ssh.Certificate) { c.ValidAfter = now + 600 }, code: reason.HostKeyMismatch, says: "not yet valid"},
+		"but not for other hosts":           {known: "@cert-authority *.example.com AUTHORITY", code: reason.HostKeyUnknown},
+		"but not a revoked authority":       {known: "@cert-authority * AUTHORITY\n@revoked * AUTHORITY", code: reason.HostKeyMismatch, says: "revoked"},
+		"but not a revoked key":             {known: "@cert-authority * AUTHORITY\n@revoked * KEY", code: reason.HostKeyMismatch, says: "revoked"},
+		"but no other authority's":          {known: "@cert-authority * OTHER", arguments: keep, code: reason.HostKeyMismatch, says: "without a certificate by"},
+		"which no pinned key needs":         {known: "# nothing", arguments: "PIN"},
+		"whose key is kept where it is not": {known: "# nothing", arguments: keep},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)

@@ -86,8 +86,8 @@ func (s *server) start(t *testing.T, lines ...string) {
 	for i := range lines {
 		lines[i] = strings.ReplaceAll(lines[i], "DIR", s.dir)
 	}
-	config := strings.Join(lines, "\n") + fmt.Sprintf("\nPort %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nUsePAM no\nStrictModes no\n"+
-		"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n",
+	config := strings.Join(lines, "\n") + fmt.Sprintf("\nPort %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\n"+
+		"UsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n",
 		s.port, filepath.Join(s.dir, "host"), filepath.Join(s.dir, "authorized"))
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "config"), []byte(config), 0o600))
 	_ = os.MkdirAll("/run/sshd", 0o755)                                             //nolint:gosec // where sshd as root separates privileges
