@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import struct
 from dataclasses import dataclass
 
 import spnego
@@ -124,8 +125,9 @@ class Login:
         try:
             if fresh:
                 self._user, self._scheme, self._context = "", scheme, None
-                self._context = spnego.server(protocol=scheme.lower(), channel_bindings=self._bindings, options=spnego.NegotiateOptions.wrapping_winrm)
-            token = self._context.step(_decode(value))
+                self._context = spnego.server(protocol=scheme.lower(), options=spnego.NegotiateOptions.wrapping_winrm)
+            received = _decode(value)
+            token = self._context.step(received, channel_bindings=self._bindings if _binds(received) else None)
             answer = scheme + " " + base64.b64encode(token).decode() if token else ""
             if not self._context.complete:
                 if not token:
@@ -139,6 +141,25 @@ class Login:
         except Exception as error:  # hostile tokens raise whatever struct, ASN.1 and the security packages raise
             self._context, self._user = None, ""
             raise Refused(f"{scheme}: {error}") from error
+
+
+def _binds(token: bytes) -> bool:
+    """Whether the acceptor may check the channel bindings: CbtHardeningLevel is Relaxed, so a client may send none. MIT Kerberos sees to
+    that itself, pyspnego's NTLM does not: this looks for MsvAvChannelBindings in an AUTHENTICATE_MESSAGE (MS-NLMP 2.2.1.3, 2.2.2.1)."""
+    start = token.find(b"NTLMSSP\0")
+    if start < 0:
+        return True
+    message = token[start:]
+    if len(message) < 28 or message[8:12] != b"\3\0\0\0":
+        return False
+    length, _, offset = struct.unpack_from("<HHI", message, 20)
+    pairs = message[offset : offset + length][44:]  # behind the proof and the fixed part of NTLMv2_CLIENT_CHALLENGE
+    while len(pairs) >= 4:
+        kind, size = struct.unpack_from("<HH", pairs)
+        if kind == 10:
+            return True
+        pairs = pairs[4 + size :]
+    return False
 
 
 def _decode(value: str) -> bytes:
