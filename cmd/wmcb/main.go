@@ -60,6 +60,9 @@ func run(ctx context.Context, args []string, s streams) int {
 		}
 		return 0
 	}
+	if args[0] == "run" {
+		return runDetached(ctx, args[1:], s)
+	}
 	i := slices.IndexFunc(commands, func(c command) bool { return c.name == args[0] })
 	if i < 0 {
 		return fail(s, "json", args[0], usageError{fmt.Sprintf("there is no subcommand %q; there are %s", args[0], names())})
@@ -143,5 +146,6 @@ func usage(w io.Writer) {
 	for _, c := range commands {
 		fmt.Fprintf(w, "  %-20s %s\n", c.name, c.short)
 	}
+	fmt.Fprintf(w, "  %-20s %s\n", "run", "run a subcommand so that it outlives this session: wmcb run --id NAME SUBCOMMAND ...")
 	fmt.Fprintf(w, "\nEach prints one JSON document (--output text is for people) and exits 0 only on success. `wmcb SUBCOMMAND --help` lists the flags.\n")
 }

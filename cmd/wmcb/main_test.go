@@ -68,12 +68,12 @@ func TestVersionSaysWhichProgramItIs(t *testing.T) {
 	var version nodereport.Version
 	require.NoError(t, json.Unmarshal([]byte(out), &version))
 	assert.Len(t, version.SHA256, 64)
-	assert.Equal(t, []int{1}, version.StreamVersions)
+	assert.Equal(t, []int{2}, version.StreamVersions)
 }
 
 func TestReceivePlansWithoutChangingAnything(t *testing.T) {
 	install := filepath.Join(t.TempDir(), "k")
-	code, header, out := wmcb(t, `{"version": 1, "contents": [{"sha256": "`+strings.Repeat("a", 64)+`", "size": 5}]}`, "receive", "--install-dir", install, "--plan")
+	code, header, out := wmcb(t, `{"version": 2, "contents": [{"sha256": "`+strings.Repeat("a", 64)+`", "size": 5}]}`, "receive", "--install-dir", install, "--plan")
 	assert.Zero(t, code, out)
 	assert.False(t, header.Changed)
 	assert.Contains(t, out, strings.Repeat("a", 64))
@@ -117,4 +117,13 @@ func TestTheDocumentedExitCodesAreTheCodes(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("| %d | %s | %s |", group.code, group.meaning, strings.Join(names, ", ")))
 	}
 	assert.Contains(t, string(page), strings.Join(lines, "\n"), "the table of docs/wmcb.md shall be:\n"+strings.Join(lines, "\n"))
+}
+
+func TestADetachedRunNeedsANameAndASubcommand(t *testing.T) {
+	for _, args := range [][]string{{"run"}, {"run", "--id", "x", "status"}, {"run", "--wrong"}} {
+		code, header, _ := wmcb(t, "", args...)
+		assert.NotZero(t, code)
+		require.NotNil(t, header.Error, args)
+		assert.Equal(t, reason.ArgumentInvalid, header.Error.Code)
+	}
 }

@@ -28,7 +28,8 @@ const (
 	maxDocument = 8 << 20
 	maxSaid     = 8 << 10
 	// cleanUpWithin bounds the removal of the temporary copy.
-	cleanUpWithin = 15 * time.Second
+	cleanUpWithin   = 15 * time.Second
+	temporaryPrefix = `C:\Windows\Temp\wsu-`
 )
 
 // Binary is wmcb.exe on the control host, as the module payload returns it.
@@ -142,7 +143,7 @@ func (r *Remote) bring(ctx context.Context, binary Binary) error {
 	}
 	r.installed = false
 	// Everybody on the machine may make folders there: a name that can be guessed could be taken before us, with a trap in it.
-	r.path = `C:\Windows\Temp\wsu-` + strings.ToLower(rand.Text()) + `\wmcb.exe`
+	r.path = temporaryPrefix + strings.ToLower(rand.Text()) + `\wmcb.exe`
 	r.progress.Say("transfer", "bringing wmcb.exe")
 	err = r.put(ctx, binary, func() (string, error) { return r.connection.PutFirst(ctx, r.path, file, info.Size()) })
 	if again, can := r.connection.(transport.Fallback); can && reason.Is(err, reason.TransferChecksum) {
@@ -171,7 +172,14 @@ func (r *Remote) put(ctx context.Context, binary Binary, bring func() (string, e
 
 // Close removes the temporary copy, as far as the host can still be reached. The connection is the caller's.
 func (r *Remote) Close(ctx context.Context) {
-	if r.installed {
+	if !r.installed {
+		r.Delete(ctx)
+	}
+}
+
+// Delete removes the program where it is a temporary copy, whoever made it.
+func (r *Remote) Delete(ctx context.Context) {
+	if !strings.HasPrefix(r.path, temporaryPrefix) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
@@ -208,7 +216,16 @@ func (r *Remote) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 	if stdout != nil {
 		raw = said.document
 	}
-	return r.decode(args[0], raw, code, said.tail(), document)
+	return r.decode(subcommand(args), raw, code, said.tail(), document)
+}
+
+// subcommand gives what a line does, also where it is `run --id NAME SUBCOMMAND`.
+func subcommand(args []string) string {
+	const behindName = 3
+	if args[0] == "run" && len(args) > behindName {
+		return args[behindName]
+	}
+	return args[0]
 }
 
 func (r *Remote) decode(command string, raw []byte, code int, said string, document any) error {

@@ -2,6 +2,7 @@ package wmcb
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -34,6 +35,8 @@ type call struct {
 	remote     *remotewmcb.Remote
 	// ran is true where a document may have come.
 	ran bool
+	// left are temporary copies of wmcb.exe that a lost connection left behind, maybe still at work.
+	left []*remotewmcb.Remote
 }
 
 func (c *call) open(ctx context.Context) error {
@@ -55,6 +58,10 @@ func (c *call) open(ctx context.Context) error {
 
 func (c *call) close(ctx context.Context) {
 	if c.remote != nil {
+		for _, left := range c.left {
+			left.Over(c.connection).Delete(ctx)
+		}
+		c.left = nil
 		c.remote.Close(ctx)
 		c.remote = nil
 	}
@@ -64,9 +71,16 @@ func (c *call) close(ctx context.Context) {
 	}
 }
 
-// run runs a command. All commands may be repeated: where the connection is lost, what became of the first run is found out by another one,
-// which waits while the first is still at work.
+// detached are the commands that go on when the connection is lost; the same line again gives their outcome.
+func (c *call) detached() bool {
+	return (c.args.Command == "apply" || c.args.Command == "remove") && !c.env.CheckMode
+}
+
+// run runs a command. All commands may be repeated: where the connection is lost, what became of the first run is found out by another one.
 func (c *call) run(ctx context.Context, line []string, document any) error {
+	if c.detached() {
+		line = append([]string{"run", "--id", rand.Text()}, line...)
+	}
 	lost := false
 	for attempt := 1; ; attempt++ {
 		err := c.once(ctx, line, document)
@@ -76,6 +90,10 @@ func (c *call) run(ctx context.Context, line []string, document any) error {
 		}
 		lost = true
 		c.env.Progress.Say(c.args.Command, "the connection was lost; asking again")
+		if c.remote != nil && !c.remote.Installed() {
+			c.left = append(c.left, c.remote)
+			c.remote = nil
+		}
 		c.close(ctx)
 		select {
 		case <-ctx.Done():
