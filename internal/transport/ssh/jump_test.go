@@ -252,7 +252,7 @@ func TestASilentHopIsNoticedAndNamed(t *testing.T) {
 					toTarget.cut()
 				}
 			}()
-			_, err = c.Run(t.Context(), transport.Command{Line: "echo up; sleep 600", Stdout: started})
+			_, err = c.Run(t.Context(), transport.Command{Line: "echo up; cat", Stdin: endless(t), Stdout: started})
 			assert.Equal(t, reason.ConnectionLost, reason.Of(err).Code, err)
 			assert.ErrorContains(t, err, silent)
 			assert.ErrorContains(t, err, "does not answer")

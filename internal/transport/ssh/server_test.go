@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -349,6 +350,14 @@ func strangers(t *testing.T, count int) []agent.AddedKey {
 		keys = append(keys, agent.AddedKey{PrivateKey: private})
 	}
 	return keys
+}
+
+// endless is input without an end: a command that reads it ends when its session does, and leaves nothing behind.
+func endless(t *testing.T) io.Reader {
+	t.Helper()
+	reader, writer := io.Pipe()
+	t.Cleanup(func() { writer.Close() })
+	return reader
 }
 
 // write puts a file into a folder of its own.

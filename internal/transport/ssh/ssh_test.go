@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,9 +40,7 @@ func TestACommandHasStreamsAndAnExitCode(t *testing.T) {
 func TestACommandThatDoesNotReadItsInputStillEnds(t *testing.T) {
 	s := startServer(t)
 	c := dial(t, s.config(t))
-	endless, writer := io.Pipe()
-	defer writer.Close()
-	code, err := c.Run(t.Context(), transport.Command{Line: "exit 3", Stdin: endless})
+	code, err := c.Run(t.Context(), transport.Command{Line: "exit 3", Stdin: endless(t)})
 	require.NoError(t, err)
 	assert.Equal(t, 3, code)
 }
@@ -68,14 +65,14 @@ func TestACancelledCommandEndsAtOnce(t *testing.T) {
 	c := dial(t, s.config(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
-	_, err := c.Run(ctx, transport.Command{Line: "sleep 600"})
+	_, err := c.Run(ctx, transport.Command{Line: "cat", Stdin: endless(t)})
 	assert.True(t, reason.Is(err, reason.Interrupted), err)
 }
 
 func TestAServerThatGoesAwayIsALostConnection(t *testing.T) {
 	s := startServer(t)
 	c := dial(t, s.config(t))
-	_, err := c.Run(t.Context(), transport.Command{Line: "kill -9 $PPID; sleep 600"})
+	_, err := c.Run(t.Context(), transport.Command{Line: "kill -9 $PPID; cat", Stdin: endless(t)})
 	assert.True(t, reason.Is(err, reason.ConnectionLost), err)
 }
 
