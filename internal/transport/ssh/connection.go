@@ -82,7 +82,7 @@ func (c *connection) Run(ctx context.Context, command transport.Command) (int, e
 	var exit *ssh.ExitError
 	output, input := broken.errors()
 	switch {
-	case ctx.Err() != nil && err != nil:
+	case ctx.Err() != nil: // also where the command took the end of its session for the end of its input, and says that all is well
 		return -1, c.lost(ctx, err)
 	case output != nil:
 		return -1, reason.Wrap(reason.HostOutputInvalid, c.object(), output, "")
