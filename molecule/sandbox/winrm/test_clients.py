@@ -147,7 +147,8 @@ def test_a_certificate_of_another_authority_is_refused(target, tmp_path):
 
 
 PSRP = [
-    {"ssl": True, "auth": "basic"}, {"ssl": True, "auth": "negotiate"}, {"ssl": True, "auth": "ntlm", "encryption": "always"}, {"ssl": True, "auth": "certificate"},
+    {"ssl": True, "auth": "basic"}, {"ssl": True, "auth": "negotiate"}, {"ssl": True, "auth": "ntlm", "encryption": "always"},
+    {"ssl": True, "auth": "certificate"},
     {"ssl": False, "auth": "negotiate"}, {"ssl": False, "auth": "ntlm"}, {"ssl": False, "auth": "kerberos"},
 ]
 
