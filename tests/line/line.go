@@ -20,13 +20,21 @@ type Line struct {
 	// Sent and Received count the bytes towards the host and back.
 	Sent, Received atomic.Int64
 
-	mu     sync.Mutex
-	open   map[net.Conn]bool
-	cutAt  int64
-	silent bool
-	closed bool
-	wait   sync.WaitGroup
+	mu        sync.Mutex
+	open      map[net.Conn]bool
+	forgotten map[net.Conn]bool
+	cutAt     int64
+	cutLater  []int64
+	forgetAt  int64
+	flipAt    int64
+	flipBit   uint
+	silent    bool
+	closed    bool
+	wait      sync.WaitGroup
 }
+
+// never is where on the line nothing happens.
+const never = -1
 
 // New makes a line to an address on which each byte takes roundTrip there and back.
 func New(to string, roundTrip time.Duration) (*Line, error) {
@@ -34,7 +42,8 @@ func New(to string, roundTrip time.Duration) (*Line, error) {
 	if err != nil {
 		return nil, fmt.Errorf("line: %w", err)
 	}
-	l := &Line{listener: listener, to: to, oneWay: roundTrip / 2, open: map[net.Conn]bool{}, cutAt: -1}
+	l := &Line{listener: listener, to: to, oneWay: roundTrip / 2, open: map[net.Conn]bool{}, forgotten: map[net.Conn]bool{},
+		cutAt: never, forgetAt: never, flipAt: never}
 	l.wait.Go(l.accept)
 	return l, nil
 }
@@ -62,14 +71,59 @@ func (l *Line) Cut() {
 	clear(l.open)
 }
 
-// CutAfter breaks all connections off once so many more bytes have gone towards the host; negative: never.
-func (l *Line) CutAfter(bytes int64) {
+// CutAfter breaks all connections off once so many more bytes have gone towards the host, and again so many bytes after each cut; negative
+// or none: never.
+func (l *Line) CutAfter(bytes ...int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cutAt = -1
-	if bytes >= 0 {
-		l.cutAt = l.Sent.Load() + bytes
+	l.cutLater = bytes
+	l.nextCut()
+}
+
+// CutsLeft gives how many cuts are still to come.
+func (l *Line) CutsLeft() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cutAt < 0 {
+		return 0
 	}
+	return 1 + len(l.cutLater)
+}
+
+func (l *Line) nextCut() {
+	l.cutAt = never
+	if len(l.cutLater) > 0 && l.cutLater[0] >= 0 {
+		l.cutAt, l.cutLater = l.Sent.Load()+l.cutLater[0], l.cutLater[1:]
+	}
+}
+
+// FlipAfter flips a bit of the byte that comes after so many more towards the host.
+func (l *Line) FlipAfter(bytes int64, bit uint) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flipAt, l.flipBit = l.Sent.Load()+bytes, bit
+}
+
+// Flipped reports whether nothing is left to flip.
+func (l *Line) Flipped() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.flipAt < 0
+}
+
+// ForgetAfter forgets all connections once so many more bytes have gone towards the host, as a firewall does that was started anew: nothing
+// passes on them any more, and neither end learns that the other one has closed. New connections are as before.
+func (l *Line) ForgetAfter(bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgetAt = l.Sent.Load() + bytes
+}
+
+// Forgotten reports whether there is nothing left to forget.
+func (l *Line) Forgotten() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.forgetAt < 0
 }
 
 // Silence lets nothing through any more, and no connection end.
@@ -114,16 +168,20 @@ func (l *Line) pass(from, to net.Conn, count *atomic.Int64, towardsHost bool) {
 	const underWay = 4096 // pieces of at most 64 KiB: more than any window
 	pieces := make(chan piece, underWay)
 	l.wait.Go(func() {
-		defer to.Close()
 		for p := range pieces {
 			time.Sleep(time.Until(p.at))
-			data, over := l.allowed(p.data, count, towardsHost)
-			if _, err := to.Write(data); err != nil {
-				break
+			data, over := l.allowed(from, p.data, count, towardsHost)
+			if len(data) > 0 {
+				if _, err := to.Write(data); err != nil {
+					break
+				}
 			}
 			if over {
 				l.Cut()
 			}
+		}
+		if !l.keeps(to) {
+			to.Close()
 		}
 		from.Close()
 		for range pieces { //nolint:revive // what is still read goes nowhere
@@ -145,17 +203,42 @@ func (l *Line) pass(from, to net.Conn, count *atomic.Int64, towardsHost bool) {
 	l.mu.Unlock()
 }
 
-// allowed gives what of some bytes may pass, and whether the line breaks after them.
-func (l *Line) allowed(data []byte, count *atomic.Int64, towardsHost bool) (passed []byte, over bool) {
+// keeps reports whether one end of a connection is not to learn of the other's end.
+func (l *Line) keeps(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.silent {
+	return l.forgotten[c] && !l.closed
+}
+
+// allowed gives what of some bytes may pass, and whether the line breaks after them.
+func (l *Line) allowed(from net.Conn, data []byte, count *atomic.Int64, towardsHost bool) (passed []byte, over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.silent || l.forgotten[from] {
 		return nil, false
 	}
-	if towardsHost && l.cutAt >= 0 && count.Load()+int64(len(data)) >= l.cutAt {
-		data = data[:max(0, l.cutAt-count.Load())]
-		l.cutAt, over = -1, true
+	if !towardsHost {
+		count.Add(int64(len(data)))
+		return data, false
+	}
+	end := count.Load() + int64(len(data))
+	if l.forgetAt >= 0 && end > l.forgetAt {
+		l.forgetAt = never
+		for c := range l.open {
+			l.forgotten[c] = true
+		}
+		return nil, false
+	}
+	if l.flipAt >= 0 && end > l.flipAt {
+		data[l.flipAt-count.Load()] ^= 1 << (l.flipBit % 8)
+		l.flipAt = never
+	}
+	if l.cutAt >= 0 && end >= l.cutAt {
+		data, over = data[:max(0, l.cutAt-count.Load())], true
 	}
 	count.Add(int64(len(data)))
+	if over {
+		l.nextCut()
+	}
 	return data, over
 }
