@@ -1,10 +1,13 @@
-// Command gen completes a release.yml with the sizes and digests of built files: gen RELEASE.yml FOLDER > FOLDER/release.yml
+// Command gen completes a release.yml with the sizes and digests of built files: gen RELEASE.yml FOLDER [URL-FOLDER] > FOLDER/release.yml
+// With URL-FOLDER the files' relative URLs begin with it, so that one mirror holds several releases.
 package main
 
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -13,43 +16,47 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: gen RELEASE.yml FOLDER")
+	if len(os.Args) != 3 && len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: gen RELEASE.yml FOLDER [URL-FOLDER]")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	complete, err := complete(os.Args[1], os.Args[2], strings.Join(os.Args[3:], ""))
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	fmt.Printf("---\n# Written by `make payload` or `make release`.\n%s", complete)
 }
 
-func run(source, folder string) error {
+// complete gives the document with sizes, digests and URLs.
+func complete(source, folder, urlFolder string) ([]byte, error) {
 	raw, err := os.ReadFile(source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var r release.Release
 	if err := yaml.UnmarshalStrict(raw, &r); err != nil {
-		return fmt.Errorf("%s: %w", source, err)
+		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	for i := range r.Files {
-		path := filepath.Join(folder, r.Files[i].Name)
-		info, err := os.Stat(path)
+		file := &r.Files[i]
+		built := filepath.Join(folder, file.Name)
+		info, err := os.Stat(built)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.Files[i].Size = info.Size()
-		if r.Files[i].SHA256, err = securefile.Digest(path); err != nil {
-			return err
+		file.Size = info.Size()
+		if file.SHA256, err = securefile.Digest(built); err != nil {
+			return nil, err
+		}
+		if !strings.Contains(file.URL, "://") {
+			file.URL = path.Join(urlFolder, file.URL)
 		}
 	}
 	complete, err := yaml.Marshal(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := release.Parse(complete, source); err != nil {
-		return err
-	}
-	_, err = fmt.Printf("---\n# Written by `make payload`.\n%s", complete)
-	return err
+	_, err = release.Parse(complete, source)
+	return complete, err
 }

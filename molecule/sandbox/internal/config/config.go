@@ -37,7 +37,7 @@ const (
 	Domain  = "sandbox.test"
 	APIInt  = "api-int." + Domain
 	API     = "api." + Domain
-	Version = "v1.36.3" // of Kubernetes; the same as payload/kubernetes/go.mod
+	Version = "v1.36.3" // of Kubernetes; one of the folders of payload/kubernetes
 )
 
 // firstHost is the last byte of the first Windows host's address: .11, .12, ...

@@ -26,12 +26,15 @@ type Program struct {
 	Version bool // stamped with Kubernetes' version
 }
 
+// kubernetes is pinned by a module of its own for each version.
+const kubernetes = "kubernetes/" + config.Version
+
 // ControlPlane are the programs of the control plane, and kubectl for people.
 var ControlPlane = []Program{
-	{Name: "etcd", Module: "kubernetes", Package: "go.etcd.io/etcd/server/v3", GOOS: "linux"},
-	{Name: "kube-apiserver", Module: "kubernetes", Package: "k8s.io/kubernetes/cmd/kube-apiserver", GOOS: "linux", Version: true},
-	{Name: "kube-controller-manager", Module: "kubernetes", Package: "k8s.io/kubernetes/cmd/kube-controller-manager", GOOS: "linux", Version: true},
-	{Name: "kubectl", Module: "kubernetes", Package: "k8s.io/kubernetes/cmd/kubectl", GOOS: "linux", Version: true},
+	{Name: "etcd", Module: kubernetes, Package: "go.etcd.io/etcd/server/v3", GOOS: "linux"},
+	{Name: "kube-apiserver", Module: kubernetes, Package: "k8s.io/kubernetes/cmd/kube-apiserver", GOOS: "linux", Version: true},
+	{Name: "kube-controller-manager", Module: kubernetes, Package: "k8s.io/kubernetes/cmd/kube-controller-manager", GOOS: "linux", Version: true},
+	{Name: "kubectl", Module: kubernetes, Package: "k8s.io/kubernetes/cmd/kubectl", GOOS: "linux", Version: true},
 }
 
 // WindowsHost are the programs that a Windows host has before anybody joins it.
