@@ -38,7 +38,7 @@ func commands() []command {
 		{name: "down", does: "end everything that up started", run: plain((*lifecycle.Sandbox).Down)},
 		{name: "status", does: "tell what runs", run: plain((*lifecycle.Sandbox).Status)},
 		{name: "build", does: "build the programs only", run: plain((*lifecycle.Sandbox).Build)},
-		{name: "mirror", does: "let the payload mirror serve what build/payload holds now",
+		{name: "mirror", does: "let the payload mirror serve what build/payload and build/release hold now",
 			run: plain(func(s *lifecycle.Sandbox, _ context.Context) error { return s.Mirror() })},
 		{name: "packages", does: "list the Debian packages that are needed, and fail if one is missing", run: packages},
 		onHost("reboot", "shut a Windows host down and boot it", "is up again", (*winhost.Host).Reboot),

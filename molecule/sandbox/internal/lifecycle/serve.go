@@ -27,6 +27,9 @@ const (
 // payloadDir is where the project's Makefile puts the release's files.
 func (s *Sandbox) payloadDir() string { return filepath.Join(s.Config.Repository, "build", "payload") }
 
+// releasesDir is where it puts whole releases, each in a folder.
+func (s *Sandbox) releasesDir() string { return filepath.Join(s.Config.Repository, "build", "release") }
+
 // Serve is the Machine Config Server and the payload mirror; it returns when the context ends.
 func (s *Sandbox) Serve(ctx context.Context) error {
 	settings, err := clientcmd.BuildConfigFromFlags("", s.Config.Path("kubeconfig"))

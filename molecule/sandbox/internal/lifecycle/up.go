@@ -271,9 +271,9 @@ func (s *Sandbox) startServers(ctx context.Context, cas *pki.Authorities) error 
 	})
 }
 
-// Mirror makes the payload mirror hold what build/payload holds.
+// Mirror makes the payload mirror hold what build/payload holds, and build/release's releases in folders of their own.
 func (s *Sandbox) Mirror() error {
-	names, err := mirror.Refresh(s.payloadDir(), s.Config.Path("mirror"))
+	names, err := mirror.Refresh(s.payloadDir(), s.releasesDir(), s.Config.Path("mirror"))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package mirror serves the release's payload over HTTPS, as a mirror in a disconnected site does: whole files and ranges of them.
+// Package mirror serves the payload of releases over HTTPS, as a mirror in a disconnected site does: whole files and ranges of them.
 package mirror
 
 import (
@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -26,45 +27,89 @@ func NewServer(address, dir string) *http.Server {
 	}
 }
 
-// Refresh makes dir hold what payload holds, by hard links where the file system allows. It returns the names. A payload that
-// was not built yet leaves the mirror empty.
-func Refresh(payload, dir string) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("mirror: %w", err)
-	}
-	entries, err := os.ReadDir(payload)
-	if errors.Is(err, fs.ErrNotExist) {
-		entries, err = nil, nil
-	}
+// Refresh makes dir hold what payload holds, and in a folder of each one's name what the releases hold, by hard links where the file
+// system allows. It returns the names, those of folders with a slash. What was not built yet is left out.
+func Refresh(payload, releases, dir string) ([]string, error) {
+	names, err := refresh(payload, dir)
 	if err != nil {
 		return nil, fmt.Errorf("mirror: %w", err)
 	}
-	keep := map[string]bool{}
-	var names []string
-	for _, entry := range entries {
-		if !entry.Type().IsRegular() {
+	keep := set(names)
+	entries, err := readDir(releases)
+	if err != nil {
+		return nil, fmt.Errorf("mirror: %w", err)
+	}
+	for _, release := range entries {
+		if !release.IsDir() {
 			continue
 		}
-		keep[entry.Name()] = true
-		names = append(names, entry.Name())
-		if err := place(filepath.Join(payload, entry.Name()), filepath.Join(dir, entry.Name())); err != nil {
+		into := filepath.Join(dir, release.Name())
+		files, err := refresh(filepath.Join(releases, release.Name()), into)
+		if err != nil {
 			return nil, fmt.Errorf("mirror: %w", err)
 		}
+		if err := removeOthers(into, set(files)); err != nil {
+			return nil, fmt.Errorf("mirror: %w", err)
+		}
+		keep[release.Name()] = true
+		names = append(names, release.Name()+"/")
 	}
-	return names, removeOthers(dir, keep)
+	if err := removeOthers(dir, keep); err != nil {
+		return nil, fmt.Errorf("mirror: %w", err)
+	}
+	return names, nil
+}
+
+func set(names []string) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range names {
+		all[name] = true
+	}
+	return all
+}
+
+// refresh puts the files of one folder into another; what a build keeps for itself begins with a dot.
+func refresh(from, to string) ([]string, error) {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return nil, err
+	}
+	entries, err := readDir(from)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		names = append(names, entry.Name())
+		if err := place(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// readDir takes a folder that is not there for an empty one.
+func readDir(dir string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
 }
 
 func removeOthers(dir string, keep map[string]bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("mirror: %w", err)
+		return err
 	}
 	for _, entry := range entries {
 		if keep[entry.Name()] {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-			return fmt.Errorf("mirror: %w", err)
+			return err
 		}
 	}
 	return nil
