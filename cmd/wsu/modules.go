@@ -9,6 +9,7 @@ import (
 	"wsu.windows/modules/node"
 	"wsu.windows/modules/payload"
 	"wsu.windows/modules/report"
+	"wsu.windows/modules/rollout"
 	"wsu.windows/modules/transfer"
 	"wsu.windows/modules/wmcb"
 )
@@ -22,6 +23,7 @@ var modules = []ansible.Module{
 	node.Module,
 	payload.Module,
 	report.Module,
+	rollout.Module,
 	transfer.Module,
 	wmcb.Module,
 }

@@ -53,3 +53,12 @@ func (c *Client) ApproveCSR(ctx context.Context, csr *certificatesv1.Certificate
 	err := c.certificates.Put().Resource(csrResource).Name(csr.Name).SubResource("approval").Body(approved).Do(ctx).Error()
 	return c.explain(err, "update", csrResource+"/approval "+csr.Name)
 }
+
+// DeleteCSR deletes exactly the CSR that was read.
+func (c *Client) DeleteCSR(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &csr.UID}}
+	err := c.certificates.Delete().Resource(csrResource).Name(csr.Name).Body(&options).Do(ctx).Error()
+	return c.explain(err, "delete", csrResource+"/"+csr.Name)
+}

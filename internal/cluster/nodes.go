@@ -15,8 +15,15 @@ import (
 // FieldManager owns the labels and annotations that WSU puts on nodes.
 const FieldManager = "wsu.windows"
 
-// VersionAnnotation holds the release that a node runs.
-const VersionAnnotation = "wsu.windows/version"
+// The annotations of a node.
+const (
+	// VersionAnnotation holds the release that a node runs. Nodes that have it are managed by WSU.
+	VersionAnnotation = "wsu.windows/version"
+	// DesiredVersionAnnotation holds the release that was asked for last; it is set before anything is changed.
+	DesiredVersionAnnotation = "wsu.windows/desired-version"
+	// CordonedAnnotation marks a node that WSU has cordoned, with the time. A cordoned node without it is somebody else's.
+	CordonedAnnotation = "wsu.windows/cordoned"
+)
 
 // wmcoPrefix begins the labels and annotations of OpenShift's Windows Machine Config Operator.
 const wmcoPrefix = "windowsmachineconfig.openshift.io/"
@@ -66,11 +73,45 @@ func (c *Client) ApplyNodeMetadata(ctx context.Context, node *corev1.Node, label
 	return c.patchNode(ctx, node.Name, types.ApplyPatchType, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": metadata}, options, dryRun)
 }
 
+// NodeChange is what MergeNode changes: fields of the spec, and annotations, of which those that are nil go away.
+type NodeChange struct {
+	Spec        map[string]any
+	Annotations map[string]any
+}
+
 // MergeNode applies a JSON merge patch to exactly the node that was read: the patch gets its UID and resource version, so that
 // IsConflict holds for the error where it changed meanwhile.
-func (c *Client) MergeNode(ctx context.Context, node *corev1.Node, spec map[string]any, dryRun bool) (*corev1.Node, error) {
-	patch := map[string]any{"metadata": map[string]any{"uid": node.UID, "resourceVersion": node.ResourceVersion}, "spec": spec}
+func (c *Client) MergeNode(ctx context.Context, node *corev1.Node, change NodeChange, dryRun bool) (*corev1.Node, error) {
+	metadata := map[string]any{"uid": node.UID, "resourceVersion": node.ResourceVersion}
+	if len(change.Annotations) > 0 {
+		metadata["annotations"] = change.Annotations
+	}
+	patch := map[string]any{"metadata": metadata}
+	if len(change.Spec) > 0 {
+		patch["spec"] = change.Spec
+	}
 	return c.patchNode(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}, dryRun)
+}
+
+// LeaseRenewal is when the node's kubelet renewed its Lease last, in the kubelet's own clock; empty where there is no Lease. It tells more than
+// the Node's condition, which stays Ready for a while after the kubelet is gone.
+func (c *Client) LeaseRenewal(ctx context.Context, node string) (string, error) {
+	content, err := c.Read(ctx, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"+node)
+	if IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var lease struct {
+		Spec struct {
+			RenewTime string `json:"renewTime"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(content, &lease); err != nil {
+		return "", fmt.Errorf("lease of node %s: %w", node, err)
+	}
+	return lease.Spec.RenewTime, nil
 }
 
 func (c *Client) patchNode(ctx context.Context, name string, kind types.PatchType, patch any, options metav1.PatchOptions, dryRun bool) (*corev1.Node, error) {

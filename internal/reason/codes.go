@@ -65,6 +65,9 @@ const (
 	ApplyFailed          Code = "apply_failed"
 	NodeBusy             Code = "node_busy"
 	DrainBlocked         Code = "drain_blocked"
+	DowngradeRefused     Code = "downgrade_refused"
+	HookFailed           Code = "hook_failed"
+	Drifted              Code = "drifted"
 	Timeout              Code = "timeout"
 	Interrupted          Code = "interrupted"
 	Internal             Code = "internal"
@@ -141,6 +144,9 @@ var Table = []Entry{
 	{ApplyFailed, "host", "a step of apply failed and was undone", "See the step's message."},
 	{NodeBusy, "host", "another wmcb is changing the machine", "Wait for it to end, then run it again."},
 	{DrainBlocked, "cluster", "pods could not be evicted", "See the pods that the message names."},
+	{DowngradeRefused, "inventory", "hosts run a newer release, and a downgrade was not allowed", "Use the newer release's playbooks, or set wsu_allow_downgrade to true."},
+	{HookFailed, "control host", "a task of a hook failed", "See the hook's own message; docs/hooks.md says what state the host is in."},
+	{Drifted, "host or cluster", "a node is not as it was made", "See the differences; scaleup.yml puts them right."},
 	{Timeout, "any", "it took longer than allowed", "Raise the time limit that the message names, or find out what is slow."},
 	{Interrupted, "any", "it was interrupted", "Run it again; it goes on where it stopped."},
 	{Internal, "any", "an error that nobody foresaw", "Report it with the message and the support archive."},

@@ -27,9 +27,14 @@ const (
 
 // drain cordons the node and evicts its pods, all but those of DaemonSets.
 func (t *task) drain(ctx context.Context) (string, error) {
-	if _, err := t.setUnschedulable(ctx, true); err != nil {
+	node, err := t.current(ctx)
+	if err != nil {
 		return "", err
 	}
+	if node, err = t.setCordon(ctx, node); err != nil {
+		return "", err
+	}
+	t.result.Node = describe(node)
 	pods, err := t.evictable(ctx)
 	if err != nil {
 		return "", err
@@ -74,7 +79,7 @@ func (t *task) evictable(ctx context.Context) ([]corev1.Pod, error) {
 	if len(problems) > 0 {
 		slices.Sort(problems)
 		return nil, reason.New(reason.DrainBlocked, t.object(), strings.Join(problems, "; "),
-			"Set delete_emptydir_data or delete_unmanaged to true if that may be lost, or move the pods away first.")
+			"Set wsu_drain_delete_emptydir or wsu_drain_force to true if that may be lost, or move the pods away first.")
 	}
 	slices.Sort(t.result.Skipped)
 	return pods, nil
@@ -88,8 +93,8 @@ func (t *task) judge(pod *corev1.Pod) (skip bool, problem string) {
 	if owner != nil && owner.Kind == "DaemonSet" {
 		return true, ""
 	}
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return false, ""
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil {
+		return false, "" // nothing is lost any more, or nothing can be kept
 	}
 	if owner == nil && !t.args.DeleteUnmanaged {
 		return false, "has no controller and would be lost"

@@ -26,7 +26,7 @@ func (t *task) label(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := t.putMetadata(ctx, node); err != nil {
+	if _, err := t.putMetadata(ctx, node, true); err != nil {
 		return "", err
 	}
 	if !t.changed {
@@ -36,11 +36,12 @@ func (t *task) label(ctx context.Context) (string, error) {
 }
 
 // putMetadata makes the node have the wanted labels, annotations and taints, and gives its new state. What is right already is
-// not written.
-func (t *task) putMetadata(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
-	labels, annotations := differenceOf(node, "labels", node.Labels, t.args.Labels), differenceOf(node, "annotations", node.Annotations, t.args.Annotations)
+// not written. proven is false until the node runs the release: it is not told before.
+func (t *task) putMetadata(ctx context.Context, node *corev1.Node, proven bool) (*corev1.Node, error) {
+	wantedLabels, wantedAnnotations := t.wanted(node, proven)
+	labels, annotations := differenceOf(node, "labels", node.Labels, wantedLabels), differenceOf(node, "annotations", node.Annotations, wantedAnnotations)
 	if labels.any() || annotations.any() {
-		applied, err := t.client.ApplyNodeMetadata(ctx, node, t.args.Labels, t.args.Annotations, t.env.CheckMode)
+		applied, err := t.client.ApplyNodeMetadata(ctx, node, wantedLabels, wantedAnnotations, t.env.CheckMode)
 		if err != nil {
 			return nil, err
 		}
@@ -52,12 +53,12 @@ func (t *task) putMetadata(ctx context.Context, node *corev1.Node) (*corev1.Node
 		return nil, err
 	}
 	before := taintsText(node.Spec.Taints)
-	changed, err := t.change(ctx, node, func(node *corev1.Node) map[string]any {
+	changed, err := t.change(ctx, node, func(node *corev1.Node) *cluster.NodeChange {
 		taints, changed := mergeTaints(node.Spec.Taints, wanted)
 		if !changed {
 			return nil
 		}
-		return map[string]any{"taints": taints}
+		return &cluster.NodeChange{Spec: map[string]any{"taints": taints}}
 	})
 	if err != nil {
 		return nil, err
@@ -66,6 +67,42 @@ func (t *task) putMetadata(ctx context.Context, node *corev1.Node) (*corev1.Node
 		t.note(before, taintsText(changed.Spec.Taints))
 	}
 	return changed, nil
+}
+
+// wanted gives the labels and annotations that the node shall have of us. Where the task does not speak of labels or annotations, those that we
+// have put stay: what an apply does not name goes away.
+func (t *task) wanted(node *corev1.Node, proven bool) (labels, annotations map[string]string) {
+	labels, annotations = maps.Clone(t.args.Labels), maps.Clone(t.args.Annotations)
+	if labels == nil {
+		labels = present(node.Labels, ownedKeys(node, "labels"))
+	}
+	if annotations == nil && t.args.Release == "" {
+		return labels, present(node.Annotations, ownedKeys(node, "annotations"))
+	}
+	if t.args.Release == "" {
+		return labels, annotations
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[cluster.DesiredVersionAnnotation] = t.args.Release
+	if proven {
+		annotations[cluster.VersionAnnotation] = t.args.Release
+	} else if runs, ok := node.Annotations[cluster.VersionAnnotation]; ok {
+		annotations[cluster.VersionAnnotation] = runs
+	}
+	return labels, annotations
+}
+
+// present gives those of the keys that the node has.
+func present(all map[string]string, keys []string) map[string]string {
+	have := map[string]string{}
+	for _, key := range keys {
+		if value, ok := all[key]; ok {
+			have[key] = value
+		}
+	}
+	return have
 }
 
 // note records a change for the result and for --diff.
@@ -77,14 +114,14 @@ func (t *task) note(before, after string) {
 	t.diff = append(t.diff, ansible.Diff{BeforeHeader: t.object(), AfterHeader: t.object(), Before: before, After: after})
 }
 
-// change patches the node's spec with what spec says, nothing if that is nil; again if the node changed meanwhile.
-func (t *task) change(ctx context.Context, node *corev1.Node, spec func(*corev1.Node) map[string]any) (*corev1.Node, error) {
+// change patches the node with what decide says, nothing if that is nil; again if the node changed meanwhile.
+func (t *task) change(ctx context.Context, node *corev1.Node, decide func(*corev1.Node) *cluster.NodeChange) (*corev1.Node, error) {
 	for try := 0; ; try++ {
-		patch := spec(node)
+		patch := decide(node)
 		if patch == nil {
 			return node, nil
 		}
-		patched, err := t.client.MergeNode(ctx, node, patch, t.env.CheckMode)
+		patched, err := t.client.MergeNode(ctx, node, *patch, t.env.CheckMode)
 		if err == nil {
 			return patched, nil
 		}
@@ -141,17 +178,7 @@ func (d difference) any() bool { return d.before != d.after }
 // away; keys of others, the user's above all, are left out of it.
 func differenceOf(node *corev1.Node, field string, present, wanted map[string]string) difference {
 	var d difference
-	if wanted == nil {
-		return d
-	}
-	keys := slices.Collect(maps.Keys(wanted))
-	for _, key := range ownedKeys(node, field) {
-		if _, ok := wanted[key]; !ok {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range keysOf(node, field, wanted) {
 		before, was := present[key]
 		after, will := wanted[key]
 		if was == will && before == after {
@@ -165,6 +192,13 @@ func differenceOf(node *corev1.Node, field string, present, wanted map[string]st
 		}
 	}
 	return d
+}
+
+// keysOf are the wanted keys and those that WSU has put there, sorted.
+func keysOf(node *corev1.Node, field string, wanted map[string]string) []string {
+	keys := slices.AppendSeq(ownedKeys(node, field), maps.Keys(wanted))
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // ownedKeys reads off the node's managed fields which labels or annotations WSU has applied.

@@ -23,16 +23,22 @@ var Module = ansible.New("node", Run)
 type Args struct {
 	Kubeconfig  string            `json:"kubeconfig" path:"true"`
 	Name        string            `json:"name" required:"true"`
-	State       string            `json:"state" default:"ready" choices:"ready,absent,cordoned,uncordoned,drained,labelled"`
+	State       string            `json:"state" default:"ready" choices:"ready,absent,cordoned,uncordoned,drained,labelled,inspected"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
+	// Release is the release that the node runs when it is ready, for its annotations.
+	Release string `json:"release"`
 	// Taints are KEY=VALUE:EFFECT.
 	Taints []string `json:"taints"`
 	// SystemUUID and MachineID are the machine's own, as wmcb reports them.
 	SystemUUID string `json:"system_uuid"`
 	MachineID  string `json:"machine_id"`
 	// KubeletVersion is what the node must run to count as ready.
-	KubeletVersion     string            `json:"kubelet_version"`
+	KubeletVersion string `json:"kubelet_version"`
+	// Restarted: the kubelet was started again, and what the node says of before does not count.
+	Restarted bool `json:"restarted"`
+	// MaxUnavailable bounds the managed nodes out of service; 0 is no bound.
+	MaxUnavailable     int               `json:"max_unavailable"`
 	Force              bool              `json:"force"`
 	Timeout            int               `json:"timeout" default:"300"`
 	GracePeriod        int               `json:"grace_period" default:"-1"`
@@ -55,18 +61,22 @@ type Result struct {
 	// Evicted and Skipped name pods as NAMESPACE/NAME.
 	Evicted []string `json:"evicted,omitempty"`
 	Skipped []string `json:"skipped,omitempty"`
+	// Differences are those from the arguments, in the state inspected.
+	Differences []string `json:"differences,omitempty"`
 }
 
 // Node is the part of a Node object that people and playbooks look at.
 type Node struct {
-	Name          string      `json:"name"`
-	UID           string      `json:"uid"`
-	Ready         bool        `json:"ready"`
-	Unschedulable bool        `json:"unschedulable"`
-	Version       string      `json:"version"`
-	OSImage       string      `json:"os_image"`
-	Addresses     []string    `json:"addresses"`
-	Conditions    []Condition `json:"conditions"`
+	Name          string `json:"name"`
+	UID           string `json:"uid"`
+	Ready         bool   `json:"ready"`
+	Unschedulable bool   `json:"unschedulable"`
+	// CordonedByUs is true where WSU has cordoned it.
+	CordonedByUs bool        `json:"cordoned_by_us"`
+	Version      string      `json:"version"`
+	OSImage      string      `json:"os_image"`
+	Addresses    []string    `json:"addresses"`
+	Conditions   []Condition `json:"conditions"`
 }
 
 // Condition is one of the node's conditions.
@@ -81,6 +91,9 @@ type Condition struct {
 func (a *Args) Validate() error {
 	if a.Timeout < 1 {
 		return reason.New(reason.ArgumentInvalid, fmt.Sprintf("argument timeout=%d", a.Timeout), "it must be at least 1", "Give the time limit in seconds.")
+	}
+	if a.MaxUnavailable < 0 {
+		return reason.New(reason.ArgumentInvalid, fmt.Sprintf("argument max_unavailable=%d", a.MaxUnavailable), "it must be at least 0", "")
 	}
 	if a.State == "absent" && a.SystemUUID == "" && !a.Force {
 		return reason.New(reason.ArgumentInvalid, "argument system_uuid", "it is missing, so that nothing tells whether the node is this machine", "Give system_uuid, or force: true where the machine is gone.")
@@ -108,7 +121,7 @@ func Run(ctx context.Context, env *ansible.Env, args *Args) (ansible.Result, err
 	}
 	t := &task{client: client, env: env, args: args, log: logOf(args)}
 	states := map[string]func(context.Context) (string, error){
-		"ready": t.ready, "absent": t.absent, "cordoned": t.cordon, "uncordoned": t.uncordon, "drained": t.drain, "labelled": t.label,
+		"ready": t.ready, "absent": t.absent, "cordoned": t.cordon, "uncordoned": t.uncordon, "drained": t.drain, "labelled": t.label, "inspected": t.inspect,
 	}
 	msg, err := states[args.State](ctx)
 	return ansible.Result{Changed: t.changed, Msg: msg, Data: t.result, Diff: t.diff}, err
@@ -151,7 +164,7 @@ func (t *task) timeout() time.Duration { return time.Duration(t.args.Timeout) * 
 func describe(node *corev1.Node) *Node {
 	ready, _ := cluster.Ready(node)
 	described := &Node{
-		Name: node.Name, UID: string(node.UID), Ready: ready, Unschedulable: node.Spec.Unschedulable,
+		Name: node.Name, UID: string(node.UID), Ready: ready, Unschedulable: node.Spec.Unschedulable, CordonedByUs: cordonedByUs(node),
 		Version: node.Status.NodeInfo.KubeletVersion, OSImage: node.Status.NodeInfo.OSImage, Addresses: []string{}, Conditions: []Condition{},
 	}
 	for _, address := range node.Status.Addresses {

@@ -150,6 +150,36 @@ func TestAgainstARealAPIServer(t *testing.T) {
 		assert.False(t, get(t, c, "w1").Spec.Unschedulable)
 	})
 
+	t.Run("somebody else's cordon stays, ours goes, in one write with the release that was asked for", func(t *testing.T) {
+		unschedulable := func(value string) {
+			c.Request(t, testcluster.AdminToken, http.MethodPatch, "/api/v1/nodes/w1", "application/merge-patch+json", []byte(`{"spec": {"unschedulable": `+value+`}}`))
+		}
+		unschedulable("true")
+		release := map[string]any{"release": "0.2.0"}
+		result := run(t, arguments("w1", release, map[string]any{"state": "cordoned"}))
+		assert.False(t, result.Node.CordonedByUs)
+		assert.Equal(t, "0.2.0", get(t, c, "w1").Annotations[cluster.DesiredVersionAnnotation])
+		assert.Equal(t, "0.1.0", get(t, c, "w1").Annotations[cluster.VersionAnnotation], "what runs is still the old one")
+		result = run(t, arguments("w1", map[string]any{"state": "uncordoned"}))
+		assert.False(t, result.Changed)
+		assert.Contains(t, result.Msg, "somebody else")
+		assert.True(t, get(t, c, "w1").Spec.Unschedulable)
+
+		unschedulable("null")
+		assert.True(t, run(t, arguments("w1", map[string]any{"state": "cordoned"})).Node.CordonedByUs)
+		assert.True(t, run(t, arguments("w1", map[string]any{"state": "drained"})).Node.CordonedByUs, "an interrupted run is taken up")
+		assert.True(t, run(t, arguments("w1", map[string]any{"state": "uncordoned"})).Changed)
+		assert.NotContains(t, get(t, c, "w1").Annotations, cluster.CordonedAnnotation)
+
+		assert.True(t, run(t, arguments("w1", release, map[string]any{"state": "labelled"})).Changed)
+		assert.Equal(t, "0.2.0", get(t, c, "w1").Annotations[cluster.VersionAnnotation])
+		assert.Contains(t, get(t, c, "w1").Labels, "zone", "labels that the task does not speak of stay")
+	})
+
+	t.Run("waits for nodes that are out of service, whoever took them out", func(t *testing.T) { slots(t, c, arguments) })
+	t.Run("takes a kubelet that was started again for ready when it is heard of", func(t *testing.T) { renewals(t, c, arguments) })
+	t.Run("names the differences without changing anything", func(t *testing.T) { inspects(t, c, arguments) })
+
 	t.Run("names the gate where a node stopped", func(t *testing.T) { gates(t, c, arguments) })
 	t.Run("drains", func(t *testing.T) { drains(t, c, arguments) })
 
@@ -158,8 +188,16 @@ func TestAgainstARealAPIServer(t *testing.T) {
 		result := run(t, arguments("w1", map[string]any{"state": "absent", "system_uuid": "UUID-1", "_ansible_check_mode": true}))
 		assert.True(t, result.Changed)
 		get(t, c, "w1")
+		submit(t, c, "w1")
+		submit(t, c, "w10")
 		result = run(t, arguments("w1", map[string]any{"state": "absent", "system_uuid": "UUID-1"}))
 		assert.True(t, result.Changed, result.Msg)
+		var left struct {
+			Items []struct{ Metadata struct{ Name string } }
+		}
+		c.Get(t, csrs[:len(csrs)-1], &left)
+		assert.NotContains(t, fmt.Sprint(left), "{{w1}}", "its requests are gone, too")
+		assert.Contains(t, fmt.Sprint(left), "{{w10}}")
 		result = run(t, arguments("w1", map[string]any{"state": "absent", "system_uuid": "UUID-1"}))
 		assert.False(t, result.Changed)
 		assert.False(t, result.Failed)

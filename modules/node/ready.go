@@ -20,6 +20,12 @@ func (t *task) ready(ctx context.Context) (string, error) {
 	defer cancel()
 	w := &wait{task: t}
 	t.env.Progress.Say("node", "waiting for "+t.object())
+	if err := t.awaitRenewal(limited); err != nil {
+		if ctx.Err() == nil && errors.Is(limited.Err(), context.DeadlineExceeded) {
+			return "", t.silent(ctx)
+		}
+		return "", err
+	}
 	err := t.client.FollowNode(limited, t.args.Name, cluster.Follower[*corev1.Node]{See: w.see, Listed: w.listed, Done: func() bool { return w.done }})
 	if w.node != nil {
 		t.result.Node = describe(w.node)
@@ -47,7 +53,7 @@ func (t *task) wouldBeReady(ctx context.Context) (string, error) {
 	if err := t.sameMachine(node); err != nil {
 		return "", err
 	}
-	if _, err := t.putMetadata(ctx, node); err != nil {
+	if _, err := t.putMetadata(ctx, node, true); err != nil {
 		return "", err
 	}
 	return t.object() + " is there already", nil
@@ -58,6 +64,7 @@ type wait struct {
 	*task
 	node     *corev1.Node
 	labelled string // UID of the node that has its labels
+	proven   bool   // it has the annotation of its release, too
 	said     string
 	done     bool
 }
@@ -71,19 +78,20 @@ func (w *wait) see(ctx context.Context, node *corev1.Node, deleted bool) error {
 	if err := w.sameMachine(node); err != nil {
 		return err
 	}
-	if w.labelled != string(node.UID) {
-		patched, err := w.putMetadata(ctx, node)
+	w.say()
+	ready, _ := cluster.Ready(node)
+	proven := ready && w.rightVersion(node)
+	if w.labelled != string(node.UID) || proven && !w.proven {
+		patched, err := w.putMetadata(ctx, node, proven)
 		if cluster.IsNotFound(err) || cluster.IsConflict(err) {
 			return nil // deleted or replaced meanwhile: the watch will say so
 		}
 		if err != nil {
 			return err
 		}
-		w.labelled = string(patched.UID)
+		w.labelled, w.proven = string(patched.UID), proven
 	}
-	w.say()
-	ready, _ := cluster.Ready(node)
-	w.done = ready && w.rightVersion(node)
+	w.done = proven
 	return nil
 }
 
