@@ -62,6 +62,7 @@ type Remote struct {
 	installed  bool
 	way        string
 	progress   *progress.Reporter
+	question   *Question
 }
 
 // Host says who is meant, and where progress goes.
@@ -71,9 +72,30 @@ type Host struct {
 	// InstallDir is where wmcb.exe is after a transfer.
 	InstallDir string
 	Progress   *progress.Reporter
+	// Question is asked instead of the version, where there is something to ask anyway.
+	Question *Question
+	// Bringing is called, if set, before wmcb.exe is brought.
+	Bringing func()
 	// Temporary brings a copy even where the install folder has the right one: for what deletes that.
 	Temporary bool
 }
+
+// Question is a command that changes nothing, and whose document says which program answers it.
+type Question struct {
+	Args  []string
+	Stdin []byte
+	// Answer takes the document and gives the program's SHA-256, "" where it is none.
+	Answer func(raw []byte) (sha256 string)
+}
+
+// version is the question that every wmcb.exe answers.
+var version = &Question{Args: []string{"version"}, Answer: func(raw []byte) string {
+	var document nodereport.Version
+	if json.Unmarshal(raw, &document) != nil || document.Kind != "Version" {
+		return ""
+	}
+	return document.SHA256
+}}
 
 // word is what may stand in a remote command line: cmd.exe and PowerShell leave it alone without quotes.
 var word = regexp.MustCompile(`^[A-Za-z0-9\\:._/=+-]+$`)
@@ -83,7 +105,10 @@ func Open(ctx context.Context, connection transport.Connection, binary Binary, h
 	if !word.MatchString(host.InstallDir) || len(binary.SHA256) != 64 {
 		return nil, reason.New(reason.ArgumentInvalid, "install_dir "+host.InstallDir, "it is not a Windows path without spaces", "")
 	}
-	r := &Remote{connection: connection, host: host.Name, path: host.InstallDir + `\wmcb.exe`, installed: true, progress: host.Progress}
+	r := &Remote{connection: connection, host: host.Name, path: host.InstallDir + `\wmcb.exe`, installed: true, progress: host.Progress, question: host.Question}
+	if r.question == nil {
+		r.question = version
+	}
 	seen, err := r.digest(ctx)
 	if err != nil {
 		return nil, err
@@ -91,6 +116,9 @@ func Open(ctx context.Context, connection transport.Connection, binary Binary, h
 	if seen == binary.SHA256 && !host.Temporary {
 		r.way = "present"
 		return r, nil
+	}
+	if host.Bringing != nil {
+		host.Bringing()
 	}
 	return r, r.bring(ctx, binary)
 }
@@ -100,6 +128,9 @@ func (r *Remote) Installed() bool { return r.installed }
 
 // Way see Installed.
 func (r *Remote) Way() string { return r.way }
+
+// Moved says that wmcb receive has taken the temporary copy into the install folder.
+func (r *Remote) Moved() { r.installed = true }
 
 // Over gives the same program, reached over another connection to the host. It lives as long as r.
 func (r *Remote) Over(connection transport.Connection) *Remote {
@@ -112,13 +143,16 @@ func (r *Remote) Over(connection transport.Connection) *Remote {
 func (r *Remote) digest(ctx context.Context) (string, error) {
 	var out, said bounded
 	out.left, said.left = maxDocument, maxSaid
-	code, err := r.connection.Run(ctx, transport.Command{Line: r.path + " version", Stdout: &out, Stderr: &said})
+	command := transport.Command{Line: strings.Join(append([]string{r.path}, r.question.Args...), " "), Stdout: &out, Stderr: &said}
+	if r.question.Stdin != nil {
+		command.Stdin = bytes.NewReader(r.question.Stdin)
+	}
+	code, err := r.connection.Run(ctx, command)
 	if err != nil {
 		return "", err
 	}
-	var document nodereport.Version
-	if code == 0 && json.Unmarshal(out.Bytes(), &document) == nil && document.Kind == "Version" {
-		return document.SHA256, nil
+	if code == 0 {
+		return r.question.Answer(out.Bytes()), nil
 	}
 	const notFound = 127 // what a POSIX shell says, and neither cmd.exe nor PowerShell
 	if code != notFound {
@@ -162,6 +196,9 @@ func (r *Remote) put(ctx context.Context, binary Binary, bring func() (string, e
 		return err
 	}
 	seen, err := r.digest(ctx)
+	if err == nil && seen == "" && r.question != version { // the right program may have failed to answer
+		err = r.Run(ctx, r.question.Args, bytes.NewReader(r.question.Stdin), nil, &nodereport.Header{})
+	}
 	if err == nil && seen != binary.SHA256 {
 		err = reason.New(reason.TransferChecksum, fmt.Sprintf("host %s: %s", r.host, r.path),
 			fmt.Sprintf("it says that its SHA-256 is %q, and %s was sent by %s", clean(seen), binary.SHA256, r.way),

@@ -8,26 +8,19 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"wsu.windows/internal/base64lines"
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/remotewmcb"
 	stream "wsu.windows/internal/transfer"
-	"wsu.windows/internal/transport"
 )
 
-const (
-	// laneWorth is how many bytes on the line make a further lane worth its login.
-	laneWorth = 4 << 20
-	// One SSH connection has at most 2 MiB on their way: beyond these round trips, one alone does not fill a fast line.
-	twoLanesFrom  = 5 * time.Millisecond
-	fourLanesFrom = 20 * time.Millisecond
-)
+// laneWorth is how many bytes on the line make a further lane worth its login.
+const laneWorth = 4 << 20
 
 // send sends the files on one line, or on several at once.
-func (j *job) send(ctx context.Context, connection transport.Connection, remote *remotewmcb.Remote, files []stream.File) error {
+func (j *job) send(ctx context.Context, lines *lines, remote *remotewmcb.Remote, files []stream.File) error {
 	session := rand.Text()
 	work, err := stream.NewWork(files, session)
 	if err != nil {
@@ -43,12 +36,13 @@ func (j *job) send(ctx context.Context, connection transport.Connection, remote 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var beside sync.WaitGroup
-	lanes := j.lanes(ctx, connection, work)
+	_, wire := work.Bytes()
+	lanes := lines.begin(ctx, int(min(wire/laneWorth, stream.MaxLanes)))
 	j.result.Lanes = max(j.result.Lanes, lanes)
 	for lane := 1; lane < lanes; lane++ {
 		work.AddLane()
 		beside.Go(func() {
-			if err := j.sendLane(ctx, remote, work, lane); err != nil {
+			if err := j.sendLane(ctx, lines, remote, work, lane); err != nil {
 				cancel(err)
 			}
 		})
@@ -73,32 +67,14 @@ func (j *job) send(ctx context.Context, connection transport.Connection, remote 
 	return err
 }
 
-// lanes decides how many lines to use.
-func (j *job) lanes(ctx context.Context, connection transport.Connection, work *stream.Work) int {
-	_, wire := work.Bytes()
-	most := int(min(wire/laneWorth, stream.MaxLanes))
-	if most <= 1 {
-		return 1
-	}
-	roundTrip, serial := connection.RoundTrip(ctx)
-	switch {
-	case serial || roundTrip >= fourLanesFrom:
-		return most
-	case roundTrip >= twoLanesFrom:
-		return min(most, 2)
-	}
-	return 1
-}
-
-// sendLane is one line beside the main one, with a connection of its own. One that does not come about is done without.
-func (j *job) sendLane(ctx context.Context, main *remotewmcb.Remote, work *stream.Work, lane int) error {
-	connection, err := remotewmcb.Dial(ctx, j.args.Connection)
-	if err != nil {
+// sendLane is one line beside the main one. One that does not come about is done without.
+func (j *job) sendLane(ctx context.Context, lines *lines, main *remotewmcb.Remote, work *stream.Work, lane int) error {
+	connection := lines.take(lane)
+	if connection == nil {
 		work.DropLane()
-		return nil //nolint:nilerr // a quota, most likely; the others carry on
+		return nil
 	}
-	defer connection.Close()
-	_, err = j.stream(ctx, main.Over(connection), work, lane)
+	_, err := j.stream(ctx, main.Over(connection), work, lane)
 	return err
 }
 
@@ -116,6 +92,9 @@ func (j *job) stream(ctx context.Context, remote *remotewmcb.Remote, work *strea
 	err := remote.Run(ctx, []string{"receive", "--install-dir", j.args.InstallDir}, reader, nil, report)
 	reader.Close() // ends a sender whose stream nobody reads any more
 	sendErr := <-sent
+	if err == nil && report.Installed && lane == 0 {
+		remote.Moved()
+	}
 	if err != nil && sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) && ctx.Err() == nil {
 		// The far end only saw a stream that broke off; what broke it is here.
 		return nil, reason.Wrap(reason.FileMissing, "a file of the payload's cache", sendErr, "Run it again; it is fetched anew.")

@@ -2,7 +2,6 @@
 package transfer
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -147,17 +146,15 @@ func (j *job) once(ctx context.Context) (changed bool, err error) {
 		return false, err
 	}
 	defer connection.Close()
-	remote, err := remotewmcb.Open(ctx, connection, j.args.WMCB, remotewmcb.Host{Name: j.host(), InstallDir: j.args.InstallDir, Progress: j.env.Progress})
+	lines := &lines{config: j.args.Connection, main: connection}
+	defer lines.close()
+	remote, plan, err := j.open(ctx, connection, func() { lines.begin(ctx, stream.MaxLanes) })
 	if err != nil {
 		return false, err
 	}
 	defer remote.Close(ctx)
 	if j.result.FirstFile == "" {
 		j.result.FirstFile = remote.Way()
-	}
-	plan, err := j.plan(ctx, remote)
-	if err != nil {
-		return false, err
 	}
 	files, err := j.missing(plan)
 	if err != nil {
@@ -169,23 +166,37 @@ func (j *job) once(ctx context.Context) (changed bool, err error) {
 	if j.env.CheckMode {
 		return true, nil
 	}
-	return true, j.send(ctx, connection, remote, files)
+	return true, j.send(ctx, lines, remote, files)
 }
 
-func (j *job) plan(ctx context.Context, remote *remotewmcb.Remote) (*nodereport.Receive, error) {
+// open finds or brings wmcb.exe and asks it what is missing: one question tells both.
+func (j *job) open(ctx context.Context, connection transport.Connection, bringing func()) (*remotewmcb.Remote, *nodereport.Receive, error) {
 	m := stream.Manifest{Version: stream.Version, Contents: []stream.Content{}}
 	for _, f := range j.args.Files {
 		m.Contents = append(m.Contents, stream.Content{SHA256: f.SHA256, Size: f.Size})
 	}
 	if err := m.Check(); err != nil {
-		return nil, reason.Wrap(reason.ArgumentInvalid, "argument files", err, "")
+		return nil, nil, reason.Wrap(reason.ArgumentInvalid, "argument files", err, "")
 	}
 	raw, err := json.Marshal(m)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	plan := &nodereport.Receive{}
-	return plan, remote.Run(ctx, []string{"receive", "--install-dir", j.args.InstallDir, "--plan"}, bytes.NewReader(raw), nil, plan)
+	var plan nodereport.Receive
+	remote, err := remotewmcb.Open(ctx, connection, j.args.WMCB, remotewmcb.Host{
+		Name: j.host(), InstallDir: j.args.InstallDir, Progress: j.env.Progress, Bringing: bringing,
+		Question: &remotewmcb.Question{
+			Args: []string{"receive", "--install-dir", j.args.InstallDir, "--plan"}, Stdin: raw,
+			Answer: func(raw []byte) string {
+				plan = nodereport.Receive{}
+				if json.Unmarshal(raw, &plan) != nil || plan.Kind != "Receive" || !plan.OK {
+					return ""
+				}
+				return plan.SHA256
+			},
+		},
+	})
+	return remote, &plan, err
 }
 
 // missing makes of the host's answer what to send, in our order. The answer has to name each of our files exactly once.

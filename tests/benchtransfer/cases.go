@@ -37,7 +37,7 @@ func (b *bench) cold(files []file, total int64) error {
 		return err
 	}
 	b.add(result{Case: "SSH, payload, the control host's first", Seconds: o.took.Seconds(), MBs: float64(total) / 1e6 / o.took.Seconds(),
-		Note: fmt.Sprintf("packs once; %.1f MB as %.1f MB; control host %d MiB", float64(o.SentBytes)/1e6, float64(o.WireBytes)/1e6, o.maxRSS>>20)})
+		Note: fmt.Sprintf("packs once; %.1f MB as %.1f MB; %s", mb(o.SentBytes), mb(o.WireBytes), o.memory())})
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (b *bench) onLines(name string, files []file, total int64, want map[time.Du
 		}
 		for i, peer := range []string{"sftp", "scp"}[:len(contenders)-1] {
 			b.add(result{Case: fmt.Sprintf("%s, %d ms", name, roundTrip.Milliseconds()), Seconds: medians[0], MBs: float64(total) / 1e6 / medians[0],
-				Peer: peer, PeerS: medians[i+1], Want: want[roundTrip], Note: fmt.Sprintf("%d lanes; control host %d MiB", last.Lanes, last.maxRSS>>20)})
+				Peer: peer, PeerS: medians[i+1], Want: want[roundTrip], Note: fmt.Sprintf("%d lanes; %s", last.Lanes, last.memory())})
 		}
 	}
 	return nil
@@ -123,7 +123,7 @@ func (b *bench) overWinRM() error {
 				return err
 			}
 			name := fmt.Sprintf("WinRM %s, payload, %d ms a message", map[string]string{"https": "TLS", "http": "NTLM-sealed"}[scheme], latency)
-			note := fmt.Sprintf("%d lanes; control host %d MiB; first file by %s", last.Lanes, last.maxRSS>>20, last.FirstFile)
+			note := fmt.Sprintf("%d lanes; %s; first file by %s", last.Lanes, last.memory(), last.FirstFile)
 			b.add(result{Case: name, Seconds: ours[0], MBs: float64(total) / 1e6 / ours[0], Peer: "Ansible's winrm", PeerS: peers[0], Want: 5, Note: note})
 			b.add(result{Case: name, Seconds: ours[0], MBs: float64(total) / 1e6 / ours[0], Peer: "winrmcp's way", PeerS: peers[1], Want: 20, Note: "the peer's 256 KiB, scaled"})
 		}
@@ -176,7 +176,7 @@ func (b *bench) delta() error {
 		return err
 	}
 	b.add(result{Case: "next patch release of the kubelet", Seconds: again.took.Seconds(), Peer: "full send", PeerS: whole.took.Seconds(),
-		Note:   fmt.Sprintf("%.2f MB instead of %.2f MB, 1/%.0f; the first time %.1f s, %d MiB", mb(again.WireBytes), mb(whole.WireBytes), float64(whole.WireBytes)/float64(again.WireBytes), first.took.Seconds(), first.maxRSS>>20),
+		Note:   fmt.Sprintf("%.2f MB instead of %.2f MB, 1/%.0f; the first time %.1f s, %s", mb(again.WireBytes), mb(whole.WireBytes), float64(whole.WireBytes)/float64(again.WireBytes), first.took.Seconds(), first.memory()),
 		Misses: again.WireBytes*4 > whole.WireBytes})
 	return nil
 }

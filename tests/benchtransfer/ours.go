@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -126,7 +125,13 @@ type outcome struct {
 	FirstFile   string   `json:"first_file"`
 	Differences []string `json:"differences"`
 	took        time.Duration
-	maxRSS      int64 // bytes
+	// The most memory, in bytes: of the module, and of one wmcb.exe, which has Wine's libraries in it.
+	control, wmcb int64
+}
+
+// memory says both.
+func (o outcome) memory() string {
+	return fmt.Sprintf("control host %d MiB, wmcb.exe %d MiB", o.control>>20, o.wmcb>>20)
 }
 
 // transfer runs the module as Ansible does.
@@ -152,12 +157,16 @@ func (b *bench) transfer(connection map[string]any, files []file) (outcome, erro
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	begin := time.Now()
-	err = cmd.Run()
+	if err := cmd.Start(); err != nil {
+		return outcome{}, err
+	}
+	watched := watch(cmd.Process.Pid)
+	err = cmd.Wait()
 	o := outcome{took: time.Since(begin)}
+	o.control, o.wmcb = watched()
 	if jsonErr := json.Unmarshal(out.Bytes(), &o); jsonErr != nil || o.Failed || err != nil {
 		return o, fmt.Errorf("transfer: %w: %s %s", err, o.Msg, strings.TrimSpace(said.String()))
 	}
-	o.maxRSS = cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10 //nolint:forcetypeassert // it is on Linux
 	return o, nil
 }
 

@@ -1,7 +1,6 @@
 package ssh
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -24,17 +23,32 @@ func (c *connection) sftp() (*sftp.Client, error) {
 	return c.files, c.noFiles
 }
 
-// PutFirst brings one file: over SFTP where the host has it, else as a tar stream into Windows' own tar.exe.
+// PutFirst brings one file as a compressed tar stream into Windows' own tar.exe, or over SFTP where there is none: that takes more round
+// trips and more bytes.
 func (c *connection) PutFirst(ctx context.Context, path string, content io.ReaderAt, size int64) (string, error) {
+	err := c.untar(ctx, path, content, size)
+	var failed *tarError
+	if !errors.As(err, &failed) {
+		return "tar", err
+	}
+	if way, err := c.PutAgain(ctx, path, content, size); c.noFiles == nil {
+		return way, err
+	}
+	return "tar", failed.reason(c.object() + ": " + path)
+}
+
+// PutAgain brings it over SFTP.
+func (c *connection) PutAgain(ctx context.Context, path string, content io.ReaderAt, size int64) (string, error) {
 	stop := context.AfterFunc(ctx, func() { c.client.Close() })
 	defer stop()
-	if files, err := c.sftp(); err == nil {
-		if err := c.put(files, path, content, size); err != nil {
-			return "sftp", c.putError(ctx, path, err)
-		}
-		return "sftp", nil
+	files, err := c.sftp()
+	if err != nil {
+		return "sftp", c.lost(ctx, err)
 	}
-	return "tar", c.untar(ctx, path, content, size)
+	if err := c.put(files, path, content, size); err != nil {
+		return "sftp", c.putError(ctx, path, err)
+	}
+	return "sftp", nil
 }
 
 // put writes beside the path and renames: concurrent writes leave holes when they break off.
@@ -109,26 +123,29 @@ func (c *connection) untar(ctx context.Context, path string, content io.ReaderAt
 	}
 	reader, writer := io.Pipe()
 	go func() {
-		archive := tar.NewWriter(writer)
-		err := archive.WriteHeader(&tar.Header{Name: strings.ReplaceAll(rest, `\`, "/"), Mode: 0o700, Size: size, Format: tar.FormatUSTAR})
-		if err == nil {
-			_, err = io.Copy(archive, io.NewSectionReader(content, 0, size))
-		}
-		writer.CloseWithError(errors.Join(err, archive.Close()))
+		writer.CloseWithError(transport.WriteTar(writer, strings.ReplaceAll(rest, `\`, "/"), content, size))
 	}()
 	defer reader.Close()
 	var said bytes.Buffer
-	code, err := c.Run(ctx, transport.Command{
-		Line: `C:\Windows\System32\tar.exe -x -f - -C ` + drive + `\`, Stdin: reader, Stderr: &limited{&said, 4096},
-	})
-	if err != nil {
-		return err
+	code, err := c.Run(ctx, transport.Command{Line: transport.TarLine(drive), Stdin: reader, Stderr: &limited{&said, 4096}})
+	if err == nil && code != 0 {
+		err = &tarError{code, said.String()}
 	}
-	if code != 0 {
-		return reason.New(reason.AccessDenied, c.object()+": "+path, fmt.Sprintf("tar.exe ended with code %d: %.300q", code, said.String()),
-			"Check the free space of the drive and the rights of the account, or enable SFTP in the host's SSH server.")
-	}
-	return nil
+	return err
+}
+
+// tarError is what tar.exe, or a shell that has none, says.
+type tarError struct {
+	code int
+	said string
+}
+
+func (t *tarError) Error() string {
+	return fmt.Sprintf("tar.exe ended with code %d: %.300q", t.code, t.said)
+}
+
+func (t *tarError) reason(object string) error {
+	return reason.New(reason.AccessDenied, object, t.Error(), "Check the free space of the drive and the rights of the account, or enable SFTP in the host's SSH server.")
 }
 
 // limited keeps the first bytes of what is written and takes the rest without keeping it.

@@ -213,7 +213,7 @@ func TestTheFirstFileComesThroughTar(t *testing.T) {
 	folder := t.TempDir()
 	reader, writer := io.Pipe()
 	go func() {
-		writer.CloseWithError(writeTar(writer, "in/wmcb.exe", bytes.NewReader(content), int64(len(content))))
+		writer.CloseWithError(transport.WriteTar(writer, "in/wmcb.exe", bytes.NewReader(content), int64(len(content))))
 	}()
 	require.NoError(t, c.put(t.Context(), "wmcb.exe", "tar", "tar -x -z -f - -C "+folder, reader))
 	got, err := os.ReadFile(filepath.Join(folder, "in", "wmcb.exe"))

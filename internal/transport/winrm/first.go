@@ -1,13 +1,10 @@
 package winrm
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -27,20 +24,11 @@ func (c *connection) PutFirst(ctx context.Context, path string, content io.Reade
 		return "tar", reason.New(reason.ArgumentInvalid, path, "it is not an absolute Windows path", "")
 	}
 	reader, writer := io.Pipe()
-	go func() { writer.CloseWithError(writeTar(writer, strings.ReplaceAll(rest, `\`, "/"), content, size)) }()
+	go func() {
+		writer.CloseWithError(transport.WriteTar(writer, strings.ReplaceAll(rest, `\`, "/"), content, size))
+	}()
 	defer reader.Close()
-	return "tar", c.put(ctx, path, "tar.exe", `C:\Windows\System32\tar.exe -x -f - -C `+drive+`\`, reader)
-}
-
-// writeTar writes a compressed archive with one file.
-func writeTar(w io.Writer, name string, content io.ReaderAt, size int64) error {
-	packed := gzip.NewWriter(w)
-	archive := tar.NewWriter(packed)
-	err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o700, Size: size, Format: tar.FormatUSTAR})
-	if err == nil {
-		_, err = io.Copy(archive, io.NewSectionReader(content, 0, size))
-	}
-	return errors.Join(err, archive.Close(), packed.Close())
+	return "tar", c.put(ctx, path, "tar.exe", transport.TarLine(drive), reader)
 }
 
 // PutAgain brings the file as lines of base64 into PowerShell: for a WinRM that does not hand bytes through as they are.
@@ -49,7 +37,10 @@ func (c *connection) PutAgain(ctx context.Context, path string, content io.Reade
 	go func() {
 		lines := base64lines.NewWriter(writer)
 		_, err := io.Copy(lines, io.NewSectionReader(content, 0, size))
-		writer.CloseWithError(errors.Join(err, lines.Close()))
+		if closeErr := lines.Close(); err == nil {
+			err = closeErr
+		}
+		writer.CloseWithError(err)
 	}()
 	defer reader.Close()
 	return "base64", c.put(ctx, path, "powershell.exe", "powershell.exe -NonInteractive -NoProfile -EncodedCommand "+encodedCommand(fmt.Sprintf(base64Script, path)), reader)

@@ -10,15 +10,11 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/progress"
 	"wsu.windows/internal/reason"
-	"wsu.windows/internal/securefile"
 	"wsu.windows/internal/store"
 	"wsu.windows/internal/transfer"
 	"wsu.windows/internal/version"
@@ -106,20 +102,17 @@ func run(ctx context.Context, options Options, report *nodereport.Receive) error
 	return receiveMain(ctx, options, s, in, m, report)
 }
 
-// receiveMain prepares the contents, lets the lanes begin, and installs this program while they and the main stream arrive.
+// receiveMain prepares the contents, lets the lanes begin, and installs this program in the end: also where the stream broke off, so that the
+// next one needs not bring it again.
 func receiveMain(ctx context.Context, options Options, s store.Store, in io.Reader, m *transfer.Manifest, report *nodereport.Receive) (err error) {
-	needed := missing(s, m.Contents)
-	if report.Installed, err = isInstalled(options); err != nil {
+	p, err := thisProgram(options)
+	if err != nil {
 		return err
 	}
-	if !report.Installed {
-		info, err := os.Stat(options.self)
-		if err != nil {
-			return err
-		}
-		needed += info.Size()
+	if err := s.CheckSpace(missing(s, m.Contents) + p.needs()); err != nil {
+		return err
 	}
-	if err := s.CheckSpace(needed); err != nil {
+	if err := p.compare(); err != nil {
 		return err
 	}
 	for _, content := range m.Contents {
@@ -130,23 +123,13 @@ func receiveMain(ctx context.Context, options Options, s store.Store, in io.Read
 	if err := s.Admit(m.Session); err != nil {
 		return err
 	}
-	installed := make(chan error, 1)
-	go func() {
-		if report.Installed {
-			installed <- nil
-			return
-		}
-		installed <- install(options)
-	}()
-	err = receive(ctx, s, in, m, report)
-	if installErr := <-installed; installErr != nil {
-		return errors.Join(err, installErr)
+	received := receive(ctx, s, in, m, report)
+	if err := p.install(); err != nil {
+		return errors.Join(received, err)
 	}
-	report.Changed = report.Changed || !report.Installed
+	report.Changed = report.Changed || !p.installed
 	report.Installed = true
-	securefile.SweepAside(options.Install)
-	sweepTemporary(filepath.Join(os.Getenv("SystemRoot"), "Temp"), options.self)
-	return err
+	return received
 }
 
 // binary reads a stream that came as lines of base64 as what it means: a stream begins with a zero byte, which base64 does not have.
@@ -185,7 +168,11 @@ func plan(options Options, report *nodereport.Receive) error {
 	if err := others(s, report); err != nil {
 		return err
 	}
-	report.Installed, err = isInstalled(options)
+	p, err := thisProgram(options)
+	if err == nil {
+		err = p.compare()
+	}
+	report.Installed, report.SHA256 = p.installed, p.sha256
 	return err
 }
 
@@ -198,46 +185,6 @@ func others(s store.Store, report *nodereport.Receive) error {
 		}
 	}
 	return err
-}
-
-// isInstalled reports whether the install folder's wmcb.exe is the one that runs.
-func isInstalled(options Options) (bool, error) {
-	target := filepath.Join(options.Install, "wmcb.exe")
-	if strings.EqualFold(filepath.Clean(options.self), target) {
-		return true, nil
-	}
-	found, err := securefile.Digest(target)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	own, err := securefile.Digest(options.self)
-	return found == own, err
-}
-
-// install puts this program into the install folder.
-func install(options Options) error {
-	own, err := securefile.Digest(options.self)
-	if err == nil {
-		err = securefile.Copy(options.self, filepath.Join(options.Install, "wmcb.exe"), own)
-	}
-	return err
-}
-
-// sweepTemporary deletes the copies of wmcb.exe that killed runs left where the control host puts them, as far as nobody runs them.
-func sweepTemporary(folder, self string) {
-	const lifetime = 24 * time.Hour
-	left, _ := filepath.Glob(filepath.Join(folder, "wsu-*", "wmcb.exe")) // the pattern is good
-	for _, path := range left {
-		if info, err := os.Stat(path); err != nil || strings.EqualFold(path, self) || time.Since(info.ModTime()) < lifetime {
-			continue
-		}
-		if os.Remove(path) == nil {
-			os.Remove(filepath.Dir(path))
-		}
-	}
 }
 
 // receive takes chunks in any order. The main stream makes the contents visible at its end, when its lanes have ended.

@@ -370,6 +370,20 @@ func TestAProgramThatDoesNotFitIsRefusedBeforeItIsCopied(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(b.install, "wmcb.exe"))
 }
 
+func TestACopyThatWasBroughtForTheRunIsMovedIntoPlace(t *testing.T) {
+	t.Setenv("SystemRoot", t.TempDir())
+	folder := filepath.Join(os.Getenv("SystemRoot"), "Temp", "wsu-abc")
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	self := filepath.Join(folder, "wmcb.exe")
+	require.NoError(t, os.WriteFile(self, []byte("this is wmcb"), 0o600))
+	b := newBench(t, mixed(100))
+	report, err := Run(t.Context(), Options{Install: b.install, Stdin: bytes.NewReader(b.stream(b.files)), self: self})
+	require.NoError(t, err)
+	assert.True(t, report.Installed)
+	assert.FileExists(t, filepath.Join(b.install, "wmcb.exe"))
+	assert.NoDirExists(t, folder)
+}
+
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{})
 	var stream bytes.Buffer
