@@ -34,13 +34,18 @@ type fault struct {
 	} `xml:"Detail"`
 }
 
-// code gives the number, 0 where there is none.
+// code gives the number, 0 where there is none. Windows writes that of a system error alone or as an HRESULT.
 func (f *fault) code() uint32 {
+	const win32, facility = 0x80070000, 0xffff0000
 	n, err := strconv.ParseInt(f.Detail.WSMan.Code, 10, 64)
 	if err != nil {
 		return 0
 	}
-	return uint32(n) //nolint:gosec // Windows writes it with or without a sign
+	code := uint32(n) //nolint:gosec // Windows writes it with or without a sign
+	if code&facility == win32 {
+		code &^= facility
+	}
+	return code
 }
 
 func (f *fault) text() string {
