@@ -93,27 +93,6 @@ func (c *Client) MergeNode(ctx context.Context, node *corev1.Node, change NodeCh
 	return c.patchNode(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}, dryRun)
 }
 
-// LeaseRenewal is when the node's kubelet renewed its Lease last, in the kubelet's own clock; empty where there is no Lease. It tells more than
-// the Node's condition, which stays Ready for a while after the kubelet is gone.
-func (c *Client) LeaseRenewal(ctx context.Context, node string) (string, error) {
-	content, err := c.Read(ctx, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"+node)
-	if IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	var lease struct {
-		Spec struct {
-			RenewTime string `json:"renewTime"`
-		} `json:"spec"`
-	}
-	if err := json.Unmarshal(content, &lease); err != nil {
-		return "", fmt.Errorf("lease of node %s: %w", node, err)
-	}
-	return lease.Spec.RenewTime, nil
-}
-
 func (c *Client) patchNode(ctx context.Context, name string, kind types.PatchType, patch any, options metav1.PatchOptions, dryRun bool) (*corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()

@@ -36,7 +36,8 @@ func (t *task) stuck(ctx context.Context, node *corev1.Node, cause error) error 
 	failure := t.gate(ctx, node)
 	t.readLog(ctx)
 	if len(t.result.KubeletLog) > 0 {
-		failure.Problem += "; the kubelet's log ends with: " + strings.Join(lastOf(t.result.KubeletLog, 3), " | ")
+		last := t.result.KubeletLog[max(0, len(t.result.KubeletLog)-3):]
+		failure.Problem += "; the kubelet's log ends with: " + strings.Join(last, " | ")
 	}
 	return failure
 }

@@ -35,8 +35,6 @@ type Args struct {
 	MachineID  string `json:"machine_id"`
 	// KubeletVersion is what the node must run to count as ready.
 	KubeletVersion string `json:"kubelet_version"`
-	// Restarted: the kubelet was started again, and what the node says of before does not count.
-	Restarted bool `json:"restarted"`
 	// MaxUnavailable bounds the managed nodes out of service; 0 is no bound.
 	MaxUnavailable     int               `json:"max_unavailable"`
 	Force              bool              `json:"force"`

@@ -177,7 +177,6 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	})
 
 	t.Run("waits for nodes that are out of service, whoever took them out", func(t *testing.T) { slots(t, c, arguments) })
-	t.Run("takes a kubelet that was started again for ready when it is heard of", func(t *testing.T) { renewals(t, c, arguments) })
 	t.Run("names the differences without changing anything", func(t *testing.T) { inspects(t, c, arguments) })
 
 	t.Run("names the gate where a node stopped", func(t *testing.T) { gates(t, c, arguments) })

@@ -20,12 +20,6 @@ func (t *task) ready(ctx context.Context) (string, error) {
 	defer cancel()
 	w := &wait{task: t}
 	t.env.Progress.Say("node", "waiting for "+t.object())
-	if err := t.awaitRenewal(limited); err != nil {
-		if ctx.Err() == nil && errors.Is(limited.Err(), context.DeadlineExceeded) {
-			return "", t.silent(ctx)
-		}
-		return "", err
-	}
 	err := t.client.FollowNode(limited, t.args.Name, cluster.Follower[*corev1.Node]{See: w.see, Listed: w.listed, Done: func() bool { return w.done }})
 	if w.node != nil {
 		t.result.Node = describe(w.node)

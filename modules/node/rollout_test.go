@@ -50,30 +50,6 @@ func slots(t *testing.T, c *testcluster.Cluster, arguments argumentsOf) {
 	}
 }
 
-func renewals(t *testing.T, c *testcluster.Cluster, arguments argumentsOf) {
-	c.Apply(t, node("r1", "U", "True", ""))
-	lease := func(renewed string) {
-		c.Apply(t, `{apiVersion: v1, kind: Namespace, metadata: {name: kube-node-lease}}`)
-		c.Apply(t, `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: r1, namespace: kube-node-lease}, spec: {holderIdentity: r1, renewTime: "`+renewed+`"}}`)
-	}
-	lease("2026-01-01T00:00:00.000000Z")
-	restarted := map[string]any{"restarted": true, "release": "0.2.0", "timeout": 2}
-	result := run(t, arguments("r1", restarted))
-	assert.Equal(t, "node_not_ready", result.Reason, "it says Ready, but that is what the old kubelet said")
-	assert.Contains(t, result.Msg, "has not heard of its kubelet")
-	assert.Equal(t, "not_ready", result.Gate)
-	assert.NotContains(t, get(t, c, "r1").Annotations, cluster.VersionAnnotation)
-
-	go func() {
-		time.Sleep(1500 * time.Millisecond)
-		lease("2026-01-01T00:00:10.000000Z")
-	}()
-	result = run(t, arguments("r1", restarted, map[string]any{"timeout": 60}))
-	require.False(t, result.Failed, result.Msg)
-	assert.Equal(t, "0.2.0", get(t, c, "r1").Annotations[cluster.VersionAnnotation])
-	c.Delete(t, "/api/v1/nodes/r1")
-}
-
 func inspects(t *testing.T, c *testcluster.Cluster, arguments argumentsOf) {
 	wanted := map[string]any{
 		"state": "inspected", "labels": map[string]string{"node-role.kubernetes.io/worker": ""}, "release": "0.1.0", "kubelet_version": "v1.36.3",

@@ -36,13 +36,15 @@ type Host struct {
 	Node           string `json:"node"`
 	Release        string `json:"release"`
 	KubeletVersion string `json:"kubelet_version"`
-	Result         string `json:"result" required:"true" choices:"joined,unchanged,updated,failed,removed,would change,checked,gathered"`
+	Result         string `json:"result" required:"true" choices:"joined,unchanged,updated,upgraded,downgraded,rolled back,not reached,failed,removed,would change,checked,gathered,as made,drifted"`
 	FailedPhase    string `json:"failed_phase"`
 	Reason         string `json:"reason"`
 	Msg            string `json:"msg"`
-	// Note is something to know about a host that did not fail.
-	Note    string `json:"note"`
-	Archive string `json:"archive"`
+	// Note is something to know about the host.
+	Note string `json:"note"`
+	// Differences are those from what was made, a sentence each.
+	Differences []string `json:"differences"`
+	Archive     string   `json:"archive"`
 	// Phases maps a phase to the seconds that it took.
 	Phases map[string]float64 `json:"phases"`
 }

@@ -70,6 +70,27 @@ winhost2 failed in phase preflight (runtime_missing)
 	assert.Empty(t, left)
 }
 
+func TestWhatBecameOfARollOutIsSaidHostByHost(t *testing.T) {
+	text := table("Roll-out", []Host{
+		{Host: "a", Result: "rolled back", FailedPhase: "apply", Reason: "kubelet_unhealthy", Msg: "a: it exits.", Note: "it runs 0.1.0 as before"},
+		{Host: "b", Result: "not reached", Note: "it runs 0.1.0; the roll-out stopped before it"},
+		{Host: "c", Result: "unchanged"},
+		{Host: "d", Result: "drifted", Differences: []string{"label x is missing", "kubelet.conf: maxPods is 5, not 250"}},
+	}, nil)
+	assert.Contains(t, text, `
+a rolled back, failed in phase apply (kubelet_unhealthy)
+    a: it exits.
+    it runs 0.1.0 as before
+
+b
+    it runs 0.1.0; the roll-out stopped before it
+
+d
+    - label x is missing
+    - kubelet.conf: maxPods is 5, not 250
+`)
+}
+
 func TestTheTableFitsWhateverTheNames(t *testing.T) {
 	long := strings.Repeat("windows-server-", 8)
 	phases := map[string]float64{}

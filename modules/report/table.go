@@ -103,27 +103,42 @@ func phaseRows(hosts []Host, phases []string) [][]string {
 	return rows
 }
 
-// details says what failed, and what to know of the others.
+// details says what failed, how hosts differ, and what to know of the others.
 func details(hosts []Host) string {
 	var text strings.Builder
 	for _, h := range hosts {
-		if h.Result == "failed" {
-			where := ""
-			if h.FailedPhase != "" {
-				where = " in phase " + plain(h.FailedPhase)
-			}
-			if h.Reason != "" {
-				where += " (" + plain(h.Reason) + ")"
-			}
-			text.WriteString("\n" + wrap(plain(h.Host)+" failed"+where, "") + wrap(plain(h.Msg), "    "))
-		} else if h.Note != "" {
-			text.WriteString("\n" + wrap(plain(h.Host), "") + wrap(plain(h.Note), "    "))
+		said := h.Note != "" || h.Msg != "" || len(h.Differences) > 0
+		if !said && h.Archive == "" {
+			continue
+		}
+		heading := plain(h.Host)
+		if h.Msg != "" || h.Result == "failed" {
+			heading += " " + heads(h)
+		}
+		text.WriteString("\n" + wrap(heading, "") + wrap(plain(h.Msg), "    ") + wrap(plain(h.Note), "    "))
+		for _, difference := range h.Differences {
+			text.WriteString(wrap("- "+plain(difference), "    "))
 		}
 		if h.Archive != "" {
 			text.WriteString(wrap("support archive: "+plain(h.Archive), "    "))
 		}
 	}
 	return text.String()
+}
+
+// heads is "failed in phase apply (kubelet_unhealthy)", or "rolled back, ..." where the failure was undone.
+func heads(h Host) string {
+	text := "failed"
+	if h.Result != "failed" {
+		text = plain(h.Result) + ", failed"
+	}
+	if h.FailedPhase != "" {
+		text += " in phase " + plain(h.FailedPhase)
+	}
+	if h.Reason != "" {
+		text += " (" + plain(h.Reason) + ")"
+	}
+	return text
 }
 
 // grid aligns columns. The first ones give way where the whole would be too wide.
