@@ -27,7 +27,7 @@ type Args struct {
 	Connection *transport.Config `json:"connection" opaque:"true"`
 	WMCB       remotewmcb.Binary `json:"wmcb" required:"true"`
 	InstallDir string            `json:"install_dir" default:"C:\\k"`
-	Command    string            `json:"command" required:"true" choices:"preflight,enroll,apply,status,remove,collect"`
+	Command    string            `json:"command" required:"true" choices:"preflight,enroll,apply,rollback,status,remove,collect"`
 	// Spec is the NodeSpec of enroll and apply, and the request of preflight.
 	Spec    map[string]any `json:"spec"`
 	Options Options        `json:"options"`
@@ -111,7 +111,7 @@ func newDocument(command string) any {
 		return &nodereport.Preflight{}
 	case "enroll":
 		return &nodereport.Enroll{}
-	case "apply", "remove":
+	case "apply", "rollback", "remove":
 		return &nodereport.Apply{}
 	case "status":
 		return &nodereport.Status{}
@@ -132,6 +132,8 @@ func (c *call) line() []string {
 	case "status":
 		flag("--install-dir", c.args.InstallDir)
 		flag("--log-lines", fmt.Sprint(o.LogLines))
+	case "rollback":
+		flag("--install-dir", c.args.InstallDir)
 	case "remove":
 		flag("--install-dir", c.args.InstallDir)
 		if o.KubeletDataDir != "" {
@@ -144,7 +146,7 @@ func (c *call) line() []string {
 	if o.LogDir != "" && c.args.Command == "remove" {
 		flag("--log-dir", o.LogDir)
 	}
-	if c.env.CheckMode && (c.args.Command == "apply" || c.args.Command == "remove") {
+	if _, changes := newDocument(c.args.Command).(*nodereport.Apply); changes && c.env.CheckMode {
 		line = append(line, "--dry-run")
 	}
 	return line
