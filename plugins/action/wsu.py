@@ -377,13 +377,14 @@ class ActionModule(ActionBase):
 
     def _ssh(self):
         connection = self._common("ssh")
-        extra = " ".join(filter(None, (self._option("ssh_common_args"), self._option("ssh_extra_args"))))
+        # In OpenSSH's order: what is said first wins.
+        arguments = " ".join(filter(None, (self._option(name) for name in ("ssh_args", "ssh_common_args", "ssh_extra_args"))))
         ssh = {
             "private_key_file": self._path(self._option("private_key_file") or self._play_context.private_key_file),
             "private_key_passphrase": self._option("private_key_passphrase")
             or self._variable("ansible_ssh_private_key_passphrase")
             or self._variable("ansible_private_key_passphrase"),
-            "common_args": extra,
+            "common_args": arguments,
             "host_key_policy": self._variable("wsu_ssh_host_key_policy"),
             "known_hosts_file": self._path(self._variable("wsu_ssh_known_hosts_file")),
             "host_key_fingerprint": self._variable("wsu_ssh_host_key_fingerprint"),
