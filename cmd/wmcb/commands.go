@@ -21,6 +21,7 @@ import (
 	"wsu.windows/internal/wmcb/preflight"
 	"wsu.windows/internal/wmcb/receive"
 	"wsu.windows/internal/wmcb/remove"
+	"wsu.windows/internal/wmcb/rollback"
 	"wsu.windows/internal/wmcb/status"
 )
 
@@ -30,6 +31,7 @@ var commands = []command{
 	{"enroll", "make the node's key, ask for its client certificate, and pick it up", enrollCommand},
 	{"apply", "make the machine the node that a specification describes", applyCommand},
 	{"status", "say what is installed, what runs and what drifted; changes nothing", statusCommand},
+	{"rollback", "go back to the release before, once", rollbackCommand},
 	{"remove", "undo what apply did, and nothing else", removeCommand},
 	{"collect", "write a support archive without secrets", collectCommand},
 	{"initialize-kubelet", "make a node out of a worker Ignition and a kubelet.exe alone", initializeCommand},
@@ -102,12 +104,21 @@ func statusCommand(set *flag.FlagSet) runner {
 	}
 }
 
+func rollbackCommand(set *flag.FlagSet) runner {
+	install := installFlag(set)
+	dryRun := set.Bool("dry-run", false, "print the plan and change nothing")
+	return func(ctx context.Context, s streams) (any, error) {
+		report, err := rollback.Run(ctx, rollback.Options{Install: *install, DryRun: *dryRun, Host: apply.ThisHost(), Progress: s.progress()})
+		return &report, err
+	}
+}
+
 func removeCommand(set *flag.FlagSet) runner {
 	paths := pathFlags(set)
 	keepLogs := set.Bool("keep-logs", false, "leave the logs")
 	dryRun := set.Bool("dry-run", false, "print the plan and change nothing")
-	return func(ctx context.Context, _ streams) (any, error) {
-		report, err := remove.Run(ctx, remove.Options{Paths: *paths, KeepLogs: *keepLogs, DryRun: *dryRun, Host: apply.ThisHost()})
+	return func(ctx context.Context, s streams) (any, error) {
+		report, err := remove.Run(ctx, remove.Options{Paths: *paths, KeepLogs: *keepLogs, DryRun: *dryRun, Host: apply.ThisHost(), Progress: s.progress()})
 		return &report, err
 	}
 }

@@ -38,6 +38,7 @@ var exitGroups = []exitGroup{
 	{8, "another wmcb is at work; run it again", []reason.Code{reason.NodeBusy, reason.TransferBusy}},
 	{9, "it was interrupted or took too long; run it again", []reason.Code{reason.Interrupted, reason.Timeout}},
 	{10, "the state on the machine cannot be read", []reason.Code{reason.StateUnreadable}},
+	{11, "there is nothing to roll back to; nothing was changed", []reason.Code{reason.RollbackUnavailable}},
 }
 
 func exitCode(err error) int {

@@ -4,6 +4,8 @@ package firewall
 import (
 	"errors"
 	"fmt"
+
+	"wsu.windows/internal/drift"
 )
 
 // ErrAbsent says that the machine has no Windows firewall service, so that there is nothing to open.
@@ -38,8 +40,8 @@ type Firewall interface {
 }
 
 // Diff names what differs, field by field.
-func Diff(have, want Rule) []string {
-	var drift []string
+func Diff(have, want Rule) []drift.Difference {
+	var list []drift.Difference
 	for _, field := range []struct {
 		name       string
 		have, want any
@@ -52,8 +54,8 @@ func Diff(have, want Rule) []string {
 		{"all profiles", have.AllProfiles, want.AllProfiles},
 	} {
 		if field.have != field.want {
-			drift = append(drift, fmt.Sprintf("%s: %v, not %v", field.name, field.have, field.want))
+			list = append(list, drift.Difference{Field: field.name, Seen: fmt.Sprint(field.have), Desired: fmt.Sprint(field.want)})
 		}
 	}
-	return drift
+	return list
 }

@@ -2,7 +2,10 @@
 // reads from a host, and they come from a machine that may be hostile: WSU bounds their size and decodes into these types.
 package nodereport
 
-import "wsu.windows/internal/reason"
+import (
+	"wsu.windows/internal/drift"
+	"wsu.windows/internal/reason"
+)
 
 // APIVersion stands in every document.
 const APIVersion = "wsu.windows/v1"
@@ -10,7 +13,7 @@ const APIVersion = "wsu.windows/v1"
 // Header is the common part of every document (embedded, so its fields stand at the top level).
 type Header struct {
 	APIVersion string `json:"apiVersion"`
-	// Kind is Preflight, Enroll, Apply, Status, Remove, Collect, Receive or Version.
+	// Kind is Preflight, Enroll, Apply, Rollback, Status, Remove, Collect, Receive, Version or Error.
 	Kind string `json:"kind"`
 	// WMCB is the version of wmcb.exe.
 	WMCB string `json:"wmcb"`
@@ -132,13 +135,19 @@ type Step struct {
 	Millis int64 `json:"millis"`
 }
 
-// Apply is printed by `wmcb apply` (with DryRun: a plan) and `wmcb remove`.
+// Apply is printed by `wmcb apply` (with DryRun: a plan), `wmcb rollback` and `wmcb remove`.
 type Apply struct {
 	Header
-	DryRun   bool   `json:"dryRun,omitempty"`
+	DryRun bool `json:"dryRun,omitempty"`
+	// Release is the one that was to be made: of a roll-back the one that it goes back to.
 	Release  string `json:"release"`
 	NodeName string `json:"nodeName"`
-	Steps    []Step `json:"steps"`
+	// PreviousRelease is the one that the machine had when the run began; empty: none. A run that succeeded has changed the release exactly
+	// where it is neither empty nor Release.
+	PreviousRelease string `json:"previousRelease,omitempty"`
+	// RollbackTo is the release that `wmcb rollback` would go back to after this run; empty: none is kept.
+	RollbackTo string `json:"rollbackTo,omitempty"`
+	Steps      []Step `json:"steps"`
 	// RolledBack is true where a failure was undone and the node is as before.
 	RolledBack bool `json:"rolledBack,omitempty"`
 	// KubeletLog holds the last lines of the kubelet's log, on failure.
@@ -155,12 +164,25 @@ type Status struct {
 	Header
 	Joined   *Joined         `json:"joined,omitempty"`
 	Services []ServiceStatus `json:"services"`
-	// Drift names every difference from the applied specification.
-	Drift []string `json:"drift"`
+	// RollbackTo is the release that `wmcb rollback` would go back to; RolledBackFrom the one that the last roll-back left, until the next
+	// apply.
+	RollbackTo     string `json:"rollbackTo,omitempty"`
+	RolledBackFrom string `json:"rolledBackFrom,omitempty"`
+	// Drift names every difference from the applied specification, a line each; Differences has the same in parts.
+	Drift       []string     `json:"drift"`
+	Differences []Difference `json:"differences"`
 	// ClientCertificateNotAfter and ServingCertificateNotAfter are RFC 3339, or empty.
 	ClientCertificateNotAfter  string   `json:"clientCertificateNotAfter,omitempty"`
 	ServingCertificateNotAfter string   `json:"servingCertificateNotAfter,omitempty"`
 	KubeletLog                 []string `json:"kubeletLog,omitempty"`
+}
+
+// Difference is one way in which the machine is not what was applied.
+type Difference struct {
+	// Step is the one of apply that would put it right; Object the file, service or rule.
+	Step   string `json:"step"`
+	Object string `json:"object,omitempty"`
+	drift.Difference
 }
 
 // ServiceStatus is one Windows service.

@@ -14,7 +14,7 @@ const (
 	DefaultRuntimeEndpoint      = "npipe://./pipe/containerd-containerd"
 	DefaultClusterDomain        = "cluster.local"
 	DefaultTaint                = "os=Windows:NoSchedule"
-	DefaultHealthTimeoutSeconds = 120
+	DefaultHealthTimeoutSeconds = 60
 )
 
 // Default fills the empty fields in. Taints that are absent become the default one; an empty list stays empty.

@@ -31,7 +31,13 @@ type NodeSpec struct {
 	Network Network `json:"network"`
 	Proxy   *Proxy  `json:"proxy,omitempty"`
 	Paths   Paths   `json:"paths"`
+	// KeepReleases is how many releases' files stay besides the current one's; 0: 1, which is what one roll-back needs. It is not filled
+	// in: a state that says it cannot be read by releases that do not know it.
+	KeepReleases int `json:"keepReleases,omitempty"`
 }
+
+// Keep is KeepReleases with its default.
+func (s *NodeSpec) Keep() int { return max(s.KeepReleases, 1) }
 
 // Node is the machine's identity in the cluster.
 type Node struct {
@@ -86,7 +92,7 @@ type Kubelet struct {
 	ExtraArgs map[string]string `json:"extraArgs,omitempty"`
 	// Config is merged over the computed KubeletConfiguration (v1beta1 field names).
 	Config map[string]any `json:"config,omitempty"`
-	// HealthTimeoutSeconds bounds the proof that the kubelet is healthy; 0: 120.
+	// HealthTimeoutSeconds bounds the proof that the kubelet is healthy and that the API server hears of it; 0: 60.
 	HealthTimeoutSeconds int `json:"healthTimeoutSeconds,omitempty"`
 }
 

@@ -21,6 +21,9 @@ var (
 	windowsPath   = regexp.MustCompile(`^[A-Za-z]:(\\[0-9A-Za-z][0-9A-Za-z._-]*)+$`)
 )
 
+// maxKeep bounds keepReleases: a release has about 150 MB.
+const maxKeep = 20
+
 // ownFlags are the kubelet's flags that hold the transaction together; nobody else may set them.
 var ownFlags = []string{"config", "config-dir", "kubeconfig", "bootstrap-kubeconfig", "cert-dir", "root-dir", "windows-service"}
 
@@ -47,6 +50,8 @@ func validateHeader(s *NodeSpec) error {
 		return invalid("release", fmt.Sprintf("%q is not a release's version", s.Release))
 	case s.Flavour != FlavourOpenShift && s.Flavour != FlavourKubernetes:
 		return invalid("flavour", fmt.Sprintf("it is %q, and has to be %s or %s", s.Flavour, FlavourOpenShift, FlavourKubernetes))
+	case s.KeepReleases < 0 || s.KeepReleases > maxKeep:
+		return invalid("keepReleases", fmt.Sprintf("%d is not within 1 and %d", s.KeepReleases, maxKeep))
 	case s.Cluster.KubernetesVersion != "" && !version.MatchString(s.Cluster.KubernetesVersion):
 		return invalid("cluster.kubernetesVersion", fmt.Sprintf("%q is not a version as v1.36.3", s.Cluster.KubernetesVersion))
 	}

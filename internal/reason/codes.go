@@ -63,6 +63,7 @@ const (
 	NodeNotReady         Code = "node_not_ready"
 	StateUnreadable      Code = "state_unreadable"
 	ApplyFailed          Code = "apply_failed"
+	RollbackUnavailable  Code = "rollback_unavailable"
 	NodeBusy             Code = "node_busy"
 	DrainBlocked         Code = "drain_blocked"
 	DowngradeRefused     Code = "downgrade_refused"
@@ -142,6 +143,7 @@ var Table = []Entry{
 	{NodeNotReady, "join", "the node is registered but not Ready", "See the condition's message."},
 	{StateUnreadable, "host", "wmcb's state was written by a newer release or is damaged", "Use the newer release, or remove the node and join it again."},
 	{ApplyFailed, "host", "a step of apply failed and was undone", "See the step's message."},
+	{RollbackUnavailable, "host", "no release before the present one is kept", "Run the playbook of the release that the machine shall have."},
 	{NodeBusy, "host", "another wmcb is changing the machine", "Wait for it to end, then run it again."},
 	{DrainBlocked, "cluster", "pods could not be evicted", "See the pods that the message names."},
 	{DowngradeRefused, "inventory", "hosts run a newer release, and a downgrade was not allowed", "Use the newer release's playbooks, or set wsu_allow_downgrade to true."},

@@ -14,12 +14,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"wsu.windows/internal/drift"
+	"wsu.windows/internal/reason"
 )
 
 // Finding is how a thing differs from what it shall be.
 type Finding struct {
-	// Drift names the differences, field by field; for a thing that is not there it has one line. Empty: it is as it shall be.
-	Drift []string
+	// Drift has the differences, field by field; for a thing that is not there it has one. Empty: it is as it shall be.
+	Drift []drift.Difference
 	// Restart is true where a running service has to be restarted to notice the change.
 	Restart bool
 	// Before and After are texts for a diff, without secrets.
@@ -236,7 +239,7 @@ func (e *Engine) doStep(ctx context.Context, n int, planned *Planned, plan *Plan
 		return fmt.Errorf("check afterwards: %w", err)
 	}
 	if after.Differs() {
-		return fmt.Errorf("it was done and still differs: %s", after.Drift[0])
+		return fmt.Errorf("it was done and still differs: %v", after.Drift[0])
 	}
 	return nil
 }
@@ -268,15 +271,17 @@ func (e *Engine) recover(ctx context.Context) (undone bool, err error) {
 }
 
 // undo stops at the first error: going on could take away the files of a service that is still there. The journal then stays, and the
-// next run tries again.
+// next run tries again. A journal with a step that this release cannot undo is left to the newer one that wrote it, whole.
 func (e *Engine) undo(ctx context.Context, record *Record) error {
+	for _, entry := range record.Entries {
+		if _, known := e.Undoers[entry.Undo.Kind]; !known {
+			return reason.New(reason.StateUnreadable, "unfinished transaction ("+record.Label+")",
+				fmt.Sprintf("a newer release wrote it: this one does not know how to undo step %s (%q)", entry.Step, entry.Undo.Kind), "")
+		}
+	}
 	for i := len(record.Entries) - 1; i >= 0; i-- {
 		entry := record.Entries[i]
-		undoer, known := e.Undoers[entry.Undo.Kind]
-		if !known {
-			return fmt.Errorf("undo step %s: this release does not know how to undo %q", entry.Step, entry.Undo.Kind)
-		}
-		if err := undoer(ctx, entry.Undo.Data); err != nil {
+		if err := e.Undoers[entry.Undo.Kind](ctx, entry.Undo.Data); err != nil {
 			return fmt.Errorf("undo step %s: %w", entry.Step, err)
 		}
 	}

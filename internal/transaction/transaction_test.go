@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/reason"
 )
 
@@ -99,7 +99,7 @@ func (m *machine) steps(release string) []Step {
 				if m.things[name] == release {
 					return Finding{}, nil
 				}
-				return Finding{Drift: []string{fmt.Sprintf("%s: %q, not %q", name, m.things[name], release)}}, nil
+				return Finding{Drift: []drift.Difference{{Field: name, Seen: m.things[name], Desired: release}}}, nil
 			},
 			Prepare: func(context.Context) (Undo, error) { return NewUndo("thing", undoThing{name, m.things[name]}), nil },
 			Do: func(context.Context) error {

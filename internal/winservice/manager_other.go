@@ -23,6 +23,7 @@ func (none) Status(string) (Status, error)                  { return Status{}, e
 func (none) Create(context.Context, string, Config) error   { return errNotWindows }
 func (none) Update(string, Config) error                    { return errNotWindows }
 func (none) Delete(context.Context, string) error           { return errNotWindows }
+func (none) Dependants(string) ([]string, error)            { return nil, errNotWindows }
 func (none) Start(context.Context, string) error            { return errNotWindows }
 func (none) Stop(context.Context, string) ([]string, error) { return nil, errNotWindows }
 func (none) Under(string) ([]Process, error)                { return nil, errNotWindows }

@@ -285,7 +285,7 @@ func (m controlManager) Start(ctx context.Context, name string) error {
 	}
 }
 
-func (m controlManager) Stop(ctx context.Context, name string) ([]string, error) {
+func (controlManager) Dependants(name string) ([]string, error) {
 	var dependants []string
 	err := with(name, func(service *mgr.Service) error {
 		active, err := service.ListDependentServices(svc.Active)
@@ -295,16 +295,25 @@ func (m controlManager) Stop(ctx context.Context, name string) ([]string, error)
 	if isNotFound(err) {
 		return nil, nil
 	}
+	slices.Reverse(dependants) // they are listed in the order in which to stop them
+	return dependants, err
+}
+
+func (m controlManager) Stop(ctx context.Context, name string) ([]string, error) {
+	dependants, err := m.Dependants(name)
 	if err != nil {
 		return nil, err
 	}
-	for _, dependant := range dependants {
+	for _, dependant := range slices.Backward(dependants) {
 		if err := m.stop(ctx, dependant); err != nil {
 			return dependants, err
 		}
 	}
-	slices.Reverse(dependants) // they are listed in the order in which to stop them
-	return dependants, m.stop(ctx, name)
+	err = m.stop(ctx, name)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	return dependants, err
 }
 
 // stop asks again while the service is in a state that takes no requests.
@@ -318,10 +327,7 @@ func (m controlManager) stop(ctx context.Context, name string) error {
 			return nil
 		}
 		if status.State != StopPending {
-			err := with(name, func(service *mgr.Service) error {
-				_, err := service.Control(svc.Stop)
-				return err
-			})
+			err := askToStop(ctx, name)
 			if err != nil && !errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE) &&
 				!errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL) {
 				return err
@@ -330,6 +336,23 @@ func (m controlManager) stop(ctx context.Context, name string) error {
 		if err := sleep(ctx, poll); err != nil {
 			return fmt.Errorf("service %s: it is still %s: %w", name, status.State, err)
 		}
+	}
+}
+
+// askToStop does not wait for the SCM longer than the context lets it: of a process that is frozen the call returns only after 30 s.
+func askToStop(ctx context.Context, name string) error {
+	done := make(chan error, 1)
+	go func() {
+		done <- with(name, func(service *mgr.Service) error {
+			_, err := service.Control(svc.Stop)
+			return err
+		})
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("service %s: it does not answer the request to stop: %w", name, ctx.Err())
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"wsu.windows/internal/drift"
 )
 
 // Start types.
@@ -71,6 +73,8 @@ type Services interface {
 	Create(ctx context.Context, name string, c Config) error
 	Update(name string, c Config) error
 	Delete(ctx context.Context, name string) error
+	// Dependants gives the services that depend on it and run, in the order in which to start them.
+	Dependants(name string) ([]string, error)
 	// Start asks for the start and returns when the service is no longer stopped; running already is no error.
 	Start(ctx context.Context, name string) error
 	// Stop stops what depends on the service and then the service, and returns when the SCM says that it is stopped. The process may
@@ -103,11 +107,11 @@ type Processes interface {
 }
 
 // Diff names what in have differs from want, field by field.
-func Diff(have, want Config) []string {
-	var drift []string
+func Diff(have, want Config) []drift.Difference {
+	var list []drift.Difference
 	add := func(field string, have, want any) {
 		if fmt.Sprint(have) != fmt.Sprint(want) {
-			drift = append(drift, fmt.Sprintf("%s: %v, not %v", field, shown(have), shown(want)))
+			list = append(list, drift.Difference{Field: field, Seen: shown(have), Desired: shown(want)})
 		}
 	}
 	add("command line", have.CommandLine, want.CommandLine)
@@ -115,14 +119,14 @@ func Diff(have, want Config) []string {
 	add("account", Account(have.Account), Account(want.Account))
 	add("dependencies", lower(have.Dependencies), lower(want.Dependencies))
 	if !slices.Equal(have.Environment, want.Environment) {
-		drift = append(drift, "environment: it differs") // a proxy's URL may hold a password
+		list = append(list, drift.Difference{Field: "environment", Seen: "it differs"}) // a proxy's URL may hold a password
 	}
 	add("recovery actions", have.Recovery.Restarts, want.Recovery.Restarts)
 	add("recovery reset period", have.Recovery.ResetAfter, want.Recovery.ResetAfter)
 	add("recovery on errors", have.Recovery.OnErrors, want.Recovery.OnErrors)
 	add("display name", have.DisplayName, want.DisplayName)
 	add("description", have.Description, want.Description)
-	return drift
+	return list
 }
 
 // NeedsRestart reports whether the difference matters to the running process.
@@ -147,11 +151,11 @@ func lower(names []string) []string {
 	return out
 }
 
-func shown(value any) any {
+func shown(value any) string {
 	if text, ok := value.(string); ok {
 		return "'" + text + "'"
 	}
-	return value
+	return fmt.Sprint(value)
 }
 
 // CommandLine quotes a program and its arguments as CommandLineToArgvW and the Microsoft C runtime take them apart

@@ -1,10 +1,13 @@
 package winservice
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"wsu.windows/internal/drift"
 )
 
 func TestCommandLineQuotesAsWindowsTakesItApart(t *testing.T) {
@@ -32,9 +35,9 @@ func TestDiffNamesEveryFieldAndShowsNoEnvironment(t *testing.T) {
 	same.Account, same.Dependencies = "localsystem", []string{"Containerd"}
 	require.Empty(t, Diff(same, want))
 	require.False(t, NeedsRestart(same, want))
-	drift := Diff(Config{StartType: StartManual}, want)
-	require.Len(t, drift, 9)
-	require.NotContains(t, drift, "secret")
-	require.Contains(t, drift, "start type: 'manual', not 'auto'")
+	list := drift.Texts(Diff(Config{StartType: StartManual}, want))
+	require.Len(t, list, 9)
+	require.NotContains(t, strings.Join(list, " "), "secret")
+	require.Contains(t, list, "start type: 'manual', not 'auto'")
 	require.True(t, NeedsRestart(Config{}, want))
 }

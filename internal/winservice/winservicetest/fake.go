@@ -131,10 +131,32 @@ func (m *Machine) Stop(_ context.Context, name string) ([]string, error) {
 	m.before("stop " + name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	dependants := m.dependants(name)
+	for _, dependant := range dependants {
+		m.find(dependant).pid = 0
+	}
 	if found := m.find(name); found != nil {
 		found.pid = 0
 	}
-	return nil, nil
+	return dependants, nil
+}
+
+// Dependants implements winservice.Services.
+func (m *Machine) Dependants(name string) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dependants(name), nil
+}
+
+func (m *Machine) dependants(name string) []string {
+	var names []string
+	for other, s := range m.services {
+		if s.pid != 0 && slices.ContainsFunc(s.config.Dependencies, func(d string) bool { return strings.EqualFold(d, name) }) {
+			names = append(names, other)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Boot starts what starts automatically, as after a power cut.

@@ -11,9 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/nodereport"
+	"wsu.windows/internal/progress"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/securefile"
+	"wsu.windows/internal/store"
 	"wsu.windows/internal/transaction"
 	"wsu.windows/internal/version"
 	"wsu.windows/internal/wmcb/state"
@@ -32,25 +35,31 @@ func Run(ctx context.Context, options Options) (nodereport.Apply, error) {
 	}
 	err := run(ctx, options, &report)
 	if err != nil {
-		report.Error = reason.Of(asReason(err))
+		err = asReason("apply", err)
+		report.Error = reason.Of(err)
 	}
 	report.OK = err == nil
 	return report, err
 }
 
-// asReason gives step errors without a reason the reason ApplyFailed; a broken off run is Interrupted.
-func asReason(err error) error {
+// asReason gives errors without a reason one: FileLocked, Interrupted where the run was broken off, else ApplyFailed.
+func asReason(what string, err error) error {
 	var known *reason.Error
 	if errors.As(err, &known) {
 		return err
 	}
-	if errors.Is(err, context.Canceled) {
-		return reason.Wrap(reason.Interrupted, "apply", err, "")
-	}
-	object := "apply"
+	object := what
 	var step *transaction.StepError
 	if errors.As(err, &step) {
-		object, err = "step "+step.Step, step.Err
+		object = "step " + step.Step
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return reason.Wrap(reason.Interrupted, what, err, "")
+	case store.IsHeld(err):
+		return reason.Wrap(reason.FileLocked, object, err, "")
+	case step != nil:
+		err = step.Err
 	}
 	return reason.Wrap(reason.ApplyFailed, object, err, "")
 }
@@ -68,26 +77,42 @@ func run(ctx context.Context, options Options, report *nodereport.Apply) error {
 		return err
 	}
 	defer unlock()
-	engine := NewEngine(install, options.Host)
-	recovered, err := Recover(ctx, engine, install)
+	engine, err := Settle(ctx, install, options.Host, report)
 	if err != nil {
 		return err
+	}
+	before, err := state.Load(install)
+	if err != nil {
+		return err
+	}
+	sayBefore(report, before)
+	b, plan, err := newPlan(ctx, options, before, nil)
+	if err != nil {
+		fillSteps(report, plan)
+		return err
+	}
+	return b.transact(ctx, engine, plan, options.Progress, report, func(id string) error { return b.commit(id) })
+}
+
+// Settle gives the engine of an install folder once what an earlier run left is settled. The caller holds the lock.
+func Settle(ctx context.Context, install string, host Host, report *nodereport.Apply) (*transaction.Engine, error) {
+	engine := NewEngine(install, host)
+	recovered, err := Recover(ctx, engine, install)
+	if err != nil {
+		return nil, err
 	}
 	if recovered {
 		report.Changed = true
 		report.Warnings = append(report.Warnings, "an earlier run had been broken off; what it had done was undone first")
 	}
-	return settle(ctx, options, engine, report)
+	return engine, nil
 }
 
 // Recover settles what an earlier run left, and removes what it had put aside.
 func Recover(ctx context.Context, engine *transaction.Engine, install string) (bool, error) {
 	undone, err := engine.Recover(ctx)
 	if err != nil {
-		if reason.Is(err, reason.StateUnreadable) {
-			return undone, err
-		}
-		return undone, reason.Wrap(reason.ApplyFailed, "unfinished transaction", err, "")
+		return undone, asReason("unfinished transaction", err)
 	}
 	return undone, os.RemoveAll(undoFolder(install))
 }
@@ -106,36 +131,49 @@ func dryRun(ctx context.Context, options Options, report *nodereport.Apply) erro
 	if err != nil {
 		return err
 	}
-	_, plan, err := newPlan(ctx, options, before, true)
+	sayBefore(report, before)
+	_, plan, err := newPlan(ctx, options, before, nil)
 	fillSteps(report, plan)
 	return err
 }
 
-func newPlan(ctx context.Context, options Options, before *state.State, mayLack bool) (*builder, *transaction.Plan, error) {
-	b, err := newBuilder(ctx, options, before, mayLack)
+// sayBefore says which release the machine had, and which one a roll-back would go back to.
+func sayBefore(report *nodereport.Apply, found *state.State) {
+	if found != nil && found.Current != nil {
+		report.PreviousRelease = found.Current.Release
+	}
+	sayRollback(report, found)
+}
+
+func sayRollback(report *nodereport.Apply, found *state.State) {
+	report.RollbackTo = ""
+	if found != nil && found.Previous != nil {
+		report.RollbackTo = found.Previous.Release
+	}
+}
+
+func newPlan(ctx context.Context, options Options, before *state.State, recorded *state.Applied) (*builder, *transaction.Plan, error) {
+	b, err := newBuilder(ctx, options, before, recorded)
 	if err != nil {
 		return nil, nil, err
 	}
-	steps, err := b.steps()
-	if err != nil {
-		return b, nil, err
-	}
-	plan, err := transaction.NewPlan(ctx, steps)
+	plan, err := b.plan(ctx)
 	return b, plan, err
 }
 
-func settle(ctx context.Context, options Options, engine *transaction.Engine, report *nodereport.Apply) error {
-	install := options.Spec.Paths.Install
-	before, err := state.Load(install)
+func (b *builder) plan(ctx context.Context) (*transaction.Plan, error) {
+	steps, err := b.steps()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b, plan, err := newPlan(ctx, options, before, false)
-	if err != nil {
-		fillSteps(report, plan)
-		return err
-	}
-	report.ServingCertificate = hasServingCertificate(options)
+	return transaction.NewPlan(ctx, steps)
+}
+
+// transact does the plan as one transaction and reports it.
+func (b *builder) transact(ctx context.Context, engine *transaction.Engine, plan *transaction.Plan, say *progress.Reporter, report *nodereport.Apply,
+	commit func(id string) error,
+) error {
+	report.ServingCertificate = b.hasServingCertificate()
 	if !plan.Changes() {
 		fillSteps(report, plan)
 		return nil
@@ -143,16 +181,19 @@ func settle(ctx context.Context, options Options, engine *transaction.Engine, re
 	if err := b.claimData(); err != nil {
 		return err
 	}
-	watched := withProgress(plan, options)
-	err = engine.Run(ctx, "apply release "+options.Spec.Release, watched, func(id string) error { return b.commit(id) })
+	phase := strings.ToLower(report.Kind)
+	err := engine.Run(ctx, phase+" release "+b.spec.Release, withProgress(plan, phase, say), commit)
 	fillSteps(report, plan)
-	report.ServingCertificate = hasServingCertificate(options)
+	report.ServingCertificate = b.hasServingCertificate()
 	if err != nil {
-		return b.failed(err, report)
+		err = b.failed(err, report)
+	} else {
+		report.Changed = true
+		sayRollback(report, b.before)
+		b.cleanUp()
 	}
-	report.Changed = true
-	b.cleanUp()
-	return nil
+	report.Warnings = append(report.Warnings, b.warnings...)
+	return err
 }
 
 // failed reports a transaction that was undone, with what the kubelet said.
@@ -172,19 +213,19 @@ func (b *builder) failed(err error, report *nodereport.Apply) error {
 }
 
 // withProgress says each step as it begins.
-func withProgress(plan *transaction.Plan, options Options) *transaction.Plan {
+func withProgress(plan *transaction.Plan, phase string, say *progress.Reporter) *transaction.Plan {
 	for _, step := range plan.Steps {
 		do, action := step.Do, step.Action
 		step.Do = func(ctx context.Context) error {
-			options.Progress.Say("apply", action)
+			say.Say(phase, action)
 			return do(ctx)
 		}
 	}
 	return plan
 }
 
-func hasServingCertificate(options Options) bool {
-	certificate, err := Certificate(ServingCertificate(options.Spec.Paths.KubeletData))
+func (b *builder) hasServingCertificate() bool {
+	certificate, err := Certificate(ServingCertificate(b.spec.Paths.KubeletData))
 	return err == nil && time.Now().Before(certificate.NotAfter)
 }
 
@@ -198,7 +239,7 @@ func fillSteps(report *nodereport.Apply, plan *transaction.Plan) {
 			report.Warnings = append(report.Warnings, planned.Finding.Warning)
 		}
 		report.Steps = append(report.Steps, nodereport.Step{
-			Name: planned.Name, Action: planned.Action, Changed: planned.Finding.Differs(), Drift: planned.Finding.Drift,
+			Name: planned.Name, Action: planned.Action, Changed: planned.Finding.Differs(), Drift: drift.Texts(planned.Finding.Drift),
 			Before: planned.Finding.Before, After: planned.Finding.After, Millis: planned.Took.Milliseconds(),
 		})
 	}
@@ -249,44 +290,45 @@ func (b *builder) commit(id string) error {
 	if err != nil {
 		return err
 	}
+	c, err := b.contents()
+	if err != nil {
+		return err
+	}
+	made, err := b.record(c)
+	if err != nil {
+		return fmt.Errorf("what a roll-back needs: %w", err)
+	}
+	next := b.next(id)
+	if next.Current != nil && next.Current.Release != b.spec.Release {
+		next.Older = older(next, b.spec)
+		next.Previous = next.Current
+	}
+	next.RolledBack = nil
+	next.Current = &state.Applied{
+		Release: b.spec.Release, NodeName: b.spec.Node.Name, Cluster: b.spec.Cluster.ID, KubeletVersion: b.spec.Kubelet.Version,
+		NodeIP: b.nodeIP, Spec: raw, Made: made,
+	}
+	for _, thing := range ownedOf(b.layout, b.spec) {
+		next.Own(thing)
+	}
+	return b.save(next)
+}
+
+// next is the state that was found, to be changed.
+func (b *builder) next(id string) *state.State {
 	next := &state.State{Owned: []state.Owned{}}
 	if b.before != nil {
 		*next = *b.before
 		next.Owned = slices.Clone(b.before.Owned)
 	}
-	if next.Current != nil && next.Current.Release != b.spec.Release {
-		next.Previous = next.Current
-	}
 	next.Transaction, next.AppliedAt = id, time.Now().UTC().Format(time.RFC3339)
-	next.Current = &state.Applied{
-		Release: b.spec.Release, NodeName: b.spec.Node.Name, Cluster: b.spec.Cluster.ID, KubeletVersion: b.spec.Kubelet.Version,
-		NodeIP: b.nodeIP, Spec: raw,
-	}
-	for _, thing := range ownedOf(b.layout, b.spec) {
-		next.Own(thing)
-	}
+	return next
+}
+
+func (b *builder) save(next *state.State) error {
 	if err := next.Save(b.layout.install); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	b.before = next
+	b.before, b.replaced = next, b.before
 	return nil
-}
-
-// cleanUp removes what the transaction no longer needs. What it cannot remove, the next run does.
-func (b *builder) cleanUp() {
-	_ = os.RemoveAll(b.layout.undo)
-	_ = os.RemoveAll(b.layout.cniState + ".before-wsu")
-	securefile.SweepAside(b.layout.install)
-	securefile.SweepAside(b.layout.release)
-	entries, err := os.ReadDir(b.layout.releases)
-	if err != nil {
-		return
-	}
-	for _, entry := range entries {
-		current := strings.EqualFold(entry.Name(), b.before.Current.Release)
-		previous := b.before.Previous != nil && strings.EqualFold(entry.Name(), b.before.Previous.Release)
-		if !current && !previous {
-			_ = os.RemoveAll(filepath.Join(b.layout.releases, entry.Name()))
-		}
-	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/firewall"
 	"wsu.windows/internal/ignition"
 	"wsu.windows/internal/nodereport"
@@ -48,6 +49,15 @@ type node struct {
 	client   []byte
 	boundary int
 	crashAt  int
+	// deaf is what the API server says of a kubelet that it does not hear of; nil: it has heard of it just now.
+	deaf func() (time.Time, error)
+}
+
+func (n *node) heard() (time.Time, error) {
+	if n.deaf != nil {
+		return n.deaf()
+	}
+	return time.Now(), nil
 }
 
 type crash struct{}
@@ -214,9 +224,10 @@ func (n *node) store(content []byte) string {
 
 func (n *node) host() Host {
 	return Host{
-		Services: n.machine, Processes: n.machine, Firewall: n.firewall, stays: time.Millisecond,
+		Services: n.machine, Processes: n.machine, Firewall: n.firewall, stays: time.Millisecond, staysChanged: time.Millisecond,
 		NodeIP:  func(context.Context, string) (string, error) { return "10.0.0.5", nil },
-		journal: func(j transaction.Journal) transaction.Journal { return tickingJournal{j, n} },
+		Heard:   func(context.Context, string, string) (time.Time, error) { return n.heard() },
+		Journal: func(j transaction.Journal) transaction.Journal { return tickingJournal{j, n} },
 	}
 }
 
@@ -321,6 +332,16 @@ func TestNoSecretIsInTheReport(t *testing.T) {
 	require.Equal(t, []string{"HTTPS_PROXY=http://user:hunter2@proxy:3128"}, config.Environment)
 }
 
+func texts(steps []Step) string {
+	var lines []string
+	for _, step := range steps {
+		for _, text := range drift.Texts(step.Drift) {
+			lines = append(lines, step.Name+": "+text)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 func TestDriftIsNamedAndPutRight(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil   func(n *node)
@@ -349,7 +370,7 @@ func TestDriftIsNamedAndPutRight(t *testing.T) {
 			config.CommandLine += " --v=9"
 			_ = n.machine.Update(KubeletService, *config)
 		}, "kubelet-service", "command line: ", true},
-		"a firewall rule": {func(n *node) { delete(n.firewall.rules, firewallRuleName) }, "firewall-rule", missing, false},
+		"a firewall rule": {func(n *node) { delete(n.firewall.rules, firewallRuleName) }, "firewall-rule", drift.Missing, false},
 		"a stopped kubelet": {func(n *node) { _, _ = n.machine.Stop(context.Background(), KubeletService) },
 			"kubelet-running", "it is stopped, not running", true},
 	} {
@@ -362,9 +383,9 @@ func TestDriftIsNamedAndPutRight(t *testing.T) {
 			c.spoil(n)
 			found, err := state.Load(spec.Paths.Install)
 			require.NoError(t, err)
-			drift, err := Drift(t.Context(), spec, found, n.host())
+			steps, err := Drift(t.Context(), spec, found, n.host())
 			require.NoError(t, err)
-			require.Contains(t, strings.Join(drift, "\n"), c.drift)
+			require.Contains(t, texts(steps), c.drift)
 			report, err := n.apply(spec)
 			require.NoError(t, err)
 			if c.step != "" {

@@ -3,19 +3,26 @@ package apply
 import (
 	"context"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/nodespec"
 	"wsu.windows/internal/wmcb/state"
 )
 
-// Drift names every difference between the machine and the specification that was applied, as STEP: WHAT. It changes nothing.
-func Drift(ctx context.Context, spec *nodespec.NodeSpec, found *state.State, host Host) ([]string, error) {
-	b, plan, err := newPlan(ctx, Options{Spec: spec, Host: host}, found, true)
+// Step is a step with what it found different.
+type Step struct {
+	Name  string
+	Drift []drift.Difference
+}
+
+// Drift names every difference between the machine and what was applied. It changes nothing.
+func Drift(ctx context.Context, spec *nodespec.NodeSpec, found *state.State, host Host) ([]Step, error) {
+	b, plan, err := newPlan(ctx, Options{Spec: spec, Host: host}, found, found.Current)
 	if err != nil {
 		return nil, err
 	}
-	var drift []string
+	var steps []Step
 	if b.worker == nil {
-		drift = append(drift, "ignition: it is no longer in the store, so the files made of it were not compared")
+		steps = append(steps, Step{"ignition", drift.Whole("it is no longer in the store, so not everything that was made of it was compared")})
 	}
 	for _, step := range plan.Steps {
 		if step.Name == stopName || step.Name == recordName {
@@ -24,12 +31,12 @@ func Drift(ctx context.Context, spec *nodespec.NodeSpec, found *state.State, hos
 		if step.Name == runningName && plan.Restart() {
 			continue // it would be restarted for the other differences
 		}
-		if b.worker == nil && step.Name == serviceName {
+		if b.made == nil && b.worker == nil && step.Name == serviceName {
 			continue // the command line takes flags from it
 		}
-		for _, what := range step.Finding.Drift {
-			drift = append(drift, step.Name+": "+what)
+		if step.Finding.Differs() {
+			steps = append(steps, Step{step.Name, step.Finding.Drift})
 		}
 	}
-	return drift, nil
+	return steps, nil
 }

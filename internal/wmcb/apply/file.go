@@ -12,17 +12,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/nodespec"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/securefile"
 	"wsu.windows/internal/transaction"
 	"wsu.windows/internal/wmcb/state"
 )
-
-const missing = "it is missing"
 
 func newName(base string) string {
 	var name [6]byte
@@ -33,9 +33,8 @@ func newName(base string) string {
 // file is a small file with known content.
 type file struct {
 	name, action, path string
-	content            []byte
-	// unknown is set in a dry run that has no Ignition yet.
-	unknown bool
+	// content is nil where it is not known: in a dry run that has no Ignition yet, and in a status that no longer has it.
+	content []byte
 	// secret content is never shown; yaml content is compared field by field.
 	secret, yaml bool
 	// restart: the kubelet reads it at its start only.
@@ -54,12 +53,12 @@ func (f file) step(install string) transaction.Step {
 func (f file) check() (transaction.Finding, error) {
 	have, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return transaction.Finding{Drift: []string{missing}, Restart: f.restart, After: f.shown(f.content)}, nil
+		return transaction.Finding{Drift: drift.Whole(drift.Missing), Restart: f.restart, After: f.shown(f.content)}, nil
 	}
 	if err != nil {
 		return transaction.Finding{}, err
 	}
-	if f.unknown {
+	if f.content == nil {
 		return transaction.Finding{}, nil
 	}
 	finding := transaction.Finding{}
@@ -79,52 +78,68 @@ func (f file) shown(content []byte) string {
 }
 
 // drift names the fields of YAML that differ, else the digests.
-func (f file) drift(have []byte) []string {
+func (f file) drift(have []byte) []drift.Difference {
 	if f.yaml {
 		if fields := yamlDrift(have, f.content); len(fields) > 0 {
 			return fields
 		}
 	}
-	return []string{fmt.Sprintf("content: SHA-256 %s, not %s", short(have), short(f.content))}
+	return contentDrift(digestOf(have), digestOf(f.content))
 }
 
-func short(content []byte) string {
+func contentDrift(have, want string) []drift.Difference {
+	return []drift.Difference{{Field: "content", Seen: "SHA-256 " + have, Desired: want}}
+}
+
+func digestOf(content []byte) string {
 	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:6])
+	return hex.EncodeToString(sum[:])
 }
 
-func yamlDrift(have, want []byte) []string {
+func yamlDrift(have, want []byte) []drift.Difference {
 	var before, after map[string]any
 	if yaml.Unmarshal(have, &before) != nil || yaml.Unmarshal(want, &after) != nil {
 		return nil
 	}
-	var drift []string
-	for name, value := range after {
-		if old, found := before[name]; !found {
-			drift = append(drift, name+": "+missing)
-		} else if fmt.Sprint(old) != fmt.Sprint(value) {
-			drift = append(drift, fmt.Sprintf("%s: %v, not %v", name, old, value))
-		}
-	}
-	for name := range before {
-		if _, found := after[name]; !found {
-			drift = append(drift, name+": it is there and shall not be")
-		}
-	}
-	slices.Sort(drift)
-	return drift
+	list := fieldDrift("", before, after)
+	slices.SortFunc(list, func(a, b drift.Difference) int { return strings.Compare(a.Field, b.Field) })
+	return list
 }
 
-func accessDrift(path string) ([]string, error) {
+// fieldDrift goes into objects, so that it names authentication.anonymous.enabled and not all of authentication.
+func fieldDrift(prefix string, before, after map[string]any) []drift.Difference {
+	var list []drift.Difference
+	for name, want := range after {
+		have, found := before[name]
+		haveObject, isObject := have.(map[string]any)
+		wantObject, both := want.(map[string]any)
+		switch {
+		case !found:
+			list = append(list, drift.Difference{Field: prefix + name, Seen: drift.Missing, Desired: fmt.Sprint(want)})
+		case isObject && both:
+			list = append(list, fieldDrift(prefix+name+".", haveObject, wantObject)...)
+		case fmt.Sprint(have) != fmt.Sprint(want):
+			list = append(list, drift.Difference{Field: prefix + name, Seen: fmt.Sprint(have), Desired: fmt.Sprint(want)})
+		}
+	}
+	for name, have := range before {
+		if _, found := after[name]; !found {
+			list = append(list, drift.Difference{Field: prefix + name, Seen: fmt.Sprintf("it is there (%v) and shall not be", have)})
+		}
+	}
+	return list
+}
+
+func accessDrift(path string) ([]drift.Difference, error) {
 	extra, err := securefile.CheckAccess(path)
 	if err != nil {
 		return nil, err
 	}
-	var drift []string
+	var list []drift.Difference
 	for _, who := range extra {
-		drift = append(drift, "access: it is open to "+who)
+		list = append(list, drift.Difference{Field: "access", Seen: "it is open to " + who})
 	}
-	return drift, nil
+	return list, nil
 }
 
 // folderStep makes one folder; protected ones are for SYSTEM and Administrators alone, others inherit.
@@ -134,7 +149,7 @@ func folderStep(path string, protected bool) transaction.Step {
 		Check: func(context.Context, *transaction.Plan) (transaction.Finding, error) {
 			info, err := os.Stat(path)
 			if errors.Is(err, fs.ErrNotExist) {
-				return transaction.Finding{Drift: []string{missing}}, nil
+				return transaction.Finding{Drift: drift.Whole(drift.Missing)}, nil
 			}
 			if err != nil {
 				return transaction.Finding{}, err
@@ -145,8 +160,8 @@ func folderStep(path string, protected bool) transaction.Step {
 			if !protected {
 				return transaction.Finding{}, nil
 			}
-			drift, err := accessDrift(path)
-			return transaction.Finding{Drift: drift}, err
+			access, err := accessDrift(path)
+			return transaction.Finding{Drift: access}, err
 		},
 		Prepare: func(context.Context) (transaction.Undo, error) {
 			return transaction.NewUndo(undoFolderKind, folderUndo{Path: path}), nil
@@ -175,15 +190,15 @@ func releaseFile(l layout, f nodespec.File) transaction.Step {
 		Check: func(context.Context, *transaction.Plan) (transaction.Finding, error) {
 			sum, err := securefile.Digest(path)
 			if errors.Is(err, fs.ErrNotExist) {
-				return transaction.Finding{Drift: []string{missing}, Restart: true, After: f.SHA256 + "\n"}, nil
+				return transaction.Finding{Drift: drift.Whole(drift.Missing), Restart: true, After: f.SHA256 + "\n"}, nil
 			}
 			if err != nil {
 				return transaction.Finding{}, err
 			}
 			var finding transaction.Finding
 			if sum != f.SHA256 {
-				finding = transaction.Finding{Drift: []string{fmt.Sprintf("content: SHA-256 %s, not %s", sum[:12], f.SHA256[:12])},
-					Restart: true, Before: sum + "\n", After: f.SHA256 + "\n"}
+				finding = transaction.Finding{Drift: contentDrift(sum, f.SHA256), Restart: true,
+					Before: sum + "\n", After: f.SHA256 + "\n"}
 			}
 			access, err := accessDrift(path)
 			finding.Drift = append(finding.Drift, access...)
@@ -225,7 +240,7 @@ func purgeStep(l layout, first bool) transaction.Step {
 			if _, err := os.Stat(l.cniState); err != nil || !first {
 				return transaction.Finding{}, nil //nolint:nilerr // what cannot be seen is not there
 			}
-			return transaction.Finding{Drift: []string{"it is there and shall not be"}}, nil
+			return transaction.Finding{Drift: drift.Whole("it is there and shall not be")}, nil
 		},
 		Prepare: func(context.Context) (transaction.Undo, error) {
 			return transaction.NewUndo(undoRename, renameUndo{From: l.cniState, To: aside}), os.RemoveAll(aside)

@@ -12,14 +12,18 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/transaction"
 	"wsu.windows/internal/winservice"
 )
 
 const (
-	// healthyFor is how long the kubelet has to stay healthy in one process.
-	healthyFor = 2 * time.Second
+	// healthyFor is how long the kubelet has to stay healthy in one process, changedHealthyFor where there is one to go back to.
+	healthyFor        = 2 * time.Second
+	changedHealthyFor = 5 * time.Second
+	// askWithin bounds one question to the API server.
+	askWithin = 5 * time.Second
 	// tries is how often a kubelet may end before it counts as crashing: its runtime may be a moment late after a boot.
 	tries = 3
 	// slowStart tells a kubelet that hangs from one that exits.
@@ -35,13 +39,13 @@ func (b *builder) startStep(config []byte) transaction.Step {
 		Name: runningName, Action: "Start the kubelet and prove that it is healthy", CheckLast: true,
 		Check: func(ctx context.Context, plan *transaction.Plan) (transaction.Finding, error) {
 			if plan.Restart() {
-				return transaction.Finding{Drift: []string{"it has to be started with what changed"}}, nil
+				return transaction.Finding{Drift: drift.Whole("it has to be started with what changed")}, nil
 			}
 			problem, err := b.runningProblem(ctx, health)
 			if err != nil || problem == "" {
 				return transaction.Finding{}, err
 			}
-			return transaction.Finding{Drift: []string{problem}}, nil
+			return transaction.Finding{Drift: drift.Whole(problem)}, nil
 		},
 		Prepare: func(context.Context) (transaction.Undo, error) {
 			return transaction.NewUndo(undoServiceStart, serviceUndo{Name: KubeletService, Folder: b.layout.releases}), nil
@@ -81,22 +85,35 @@ func (b *builder) runningProblem(ctx context.Context, health string) (string, er
 	}
 }
 
-// start proves that the service runs, stays in one process and answers its health check.
+// start proves that the service runs, stays in one process, answers its health check, and that the API server hears of it.
 func (b *builder) start(ctx context.Context, health string) error {
 	if err := b.stopForStart(ctx); err != nil {
 		return err
 	}
 	b.logOffset = fileSize(b.layout.kubeletLog)
 	limit := time.Duration(b.spec.Kubelet.HealthTimeoutSeconds) * time.Second
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	watch := &healthWatch{builder: b, health: health, limit: limit}
-	err := watch.run(ctx)
-	if err != nil {
+	watch := &healthWatch{builder: b, health: health, limit: limit, stays: b.host.staysChanged}
+	if b.before == nil || b.before.Current == nil {
+		watch.stays = b.host.stays
+	}
+	if err := watch.run(limited); err != nil {
 		// Now: undoing starts the old kubelet, which writes into the same log.
 		b.failureLog = Tail(b.layout.kubeletLog, b.logOffset, logLines)
+		return err
 	}
-	return err
+	b.startDependants(ctx)
+	return nil
+}
+
+// startDependants starts what was stopped with the kubelet. One that does not start is not the kubelet's fault.
+func (b *builder) startDependants(ctx context.Context) {
+	for _, name := range b.dependants {
+		if err := b.host.Services.Start(ctx, name); err != nil {
+			b.warn("service %s was stopped with the kubelet and does not start again: %v", name, err)
+		}
+	}
 }
 
 // stopForStart ends a kubelet that runs and is not as it shall be; kubelet-stop has done it where something else changed.
@@ -105,19 +122,21 @@ func (b *builder) stopForStart(ctx context.Context) error {
 	if err != nil || !running {
 		return err
 	}
-	return StopService(ctx, b.host, KubeletService, b.layout.releases)
+	return b.stopKubelet(ctx)
 }
 
 // healthWatch follows one start.
 type healthWatch struct {
 	*builder
-	health string
-	limit  time.Duration
-	ends   int
-	pid    uint32
-	// since is when the present process was first seen healthy; zero: it has not been.
-	since time.Time
-	last  error
+	health       string
+	limit, stays time.Duration
+	ends         int
+	pid          uint32
+	// started is when the present process was started, since when it was first seen healthy; zero: it has not been.
+	started, since time.Time
+	last           error
+	// unheard is why the API server has not heard of a kubelet that is healthy here.
+	unheard error
 }
 
 func (w *healthWatch) run(ctx context.Context) error {
@@ -133,7 +152,7 @@ func (w *healthWatch) run(ctx context.Context) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return reason.New(reason.KubeletUnhealthy, "service "+KubeletService, fmt.Sprintf("not healthy within %v: %v", w.limit, w.last), "")
+			return w.tooLate()
 		}
 	}
 }
@@ -151,7 +170,7 @@ func (w *healthWatch) look(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if w.pid != 0 && status.PID != w.pid {
-		w.since = time.Time{}
+		w.since, w.started = time.Time{}, time.Now()
 		w.pid = status.PID
 		return false, w.count("it ended and was started again")
 	}
@@ -163,7 +182,56 @@ func (w *healthWatch) look(ctx context.Context) (bool, error) {
 	if w.since.IsZero() {
 		w.since = time.Now()
 	}
-	return time.Since(w.since) >= w.host.stays, nil
+	if time.Since(w.since) < w.stays {
+		return false, nil
+	}
+	return w.isHeard(ctx), nil
+}
+
+// isHeard asks whether the API server has heard of this very process. A heartbeat's time has whole seconds: where another kubelet ran
+// before, one of the second in which this one was started may still be that one's.
+func (w *healthWatch) isHeard(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	at, err := w.host.Heard(ctx, w.layout.kubeconfig, w.spec.Node.Name)
+	from := w.started
+	if w.before == nil || w.before.Current == nil {
+		from = from.Truncate(time.Second).Add(-1)
+	}
+	switch {
+	case err == nil && at.After(from):
+		return true
+	case reason.Is(err, reason.APIForbidden), w.restoring && isUnreachable(err):
+		w.warn("the kubelet is healthy; whether the API server has heard of it could not be found out: %v", err)
+		return true
+	case err != nil:
+		w.unheard = err
+	case at.IsZero():
+		w.unheard = errors.New("there is no Node " + w.spec.Node.Name)
+	default:
+		w.unheard = fmt.Errorf("Node %s was last heard of at %s, before this kubelet was started", w.spec.Node.Name, at.UTC().Format(time.RFC3339))
+	}
+	return false
+}
+
+// isUnreachable tells an API server that this machine cannot ask from one that answers something else.
+func isUnreachable(err error) bool {
+	return reason.Is(err, reason.APIUnreachable) || reason.Is(err, reason.DNSFailed) || reason.Is(err, reason.APIUntrusted)
+}
+
+// tooLate says what was still missing when the time was over.
+func (w *healthWatch) tooLate() error {
+	object := "service " + KubeletService
+	switch {
+	case w.since.IsZero():
+		return reason.New(reason.KubeletUnhealthy, object, fmt.Sprintf("not healthy within %v: %v", w.limit, w.last), "")
+	case w.unheard == nil:
+		return reason.New(reason.KubeletUnhealthy, object, fmt.Sprintf("it was healthy only just before the %v were over", w.limit), "")
+	case isUnreachable(w.unheard):
+		return fmt.Errorf("the kubelet is healthy, but this machine cannot reach the API server: %w", w.unheard)
+	}
+	return reason.New(reason.NodeNotRegistered, "node "+w.spec.Node.Name,
+		fmt.Sprintf("the kubelet is healthy on its machine, but the API server did not hear of it within %v: %v", w.limit, w.unheard), "")
 }
 
 // ended starts the service again, a little later each time, until it has ended too often.
@@ -182,6 +250,7 @@ func (w *healthWatch) ended(ctx context.Context, how string) error {
 // the same wait again.
 func (w *healthWatch) startService(ctx context.Context) error {
 	begin := time.Now()
+	w.started = begin
 	err := w.host.Services.Start(ctx, KubeletService)
 	if errors.Is(err, winservice.ErrDied) {
 		if time.Since(begin) < slowStart {

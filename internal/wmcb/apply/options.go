@@ -4,6 +4,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"wsu.windows/internal/firewall"
+	"wsu.windows/internal/kubeapi"
+	"wsu.windows/internal/kubeconfig"
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/nodespec"
 	"wsu.windows/internal/progress"
@@ -25,15 +28,40 @@ type Host struct {
 	Firewall  firewall.Firewall
 	// NodeIP gives this machine's address on the way to the API server's URL.
 	NodeIP func(ctx context.Context, apiServer string) (string, error)
+	// Heard gives when the API server last heard of the node's kubelet, by this machine's clock; the zero time: never. It asks with the
+	// kubelet's own credentials.
+	Heard func(ctx context.Context, kubeconfigFile, node string) (time.Time, error)
+	// Journal wraps the journal where it is set: tests die in it.
+	Journal func(transaction.Journal) transaction.Journal
 
-	// stays replaces healthyFor, and journal wraps the journal, in tests that crash hundreds of times.
-	stays   time.Duration
-	journal func(transaction.Journal) transaction.Journal
+	// stays is how long the kubelet has to stay healthy on a join, and on a change of what was running.
+	stays, staysChanged time.Duration
 }
 
 // ThisHost is the machine that the program runs on.
 func ThisHost() Host {
-	return Host{stays: healthyFor, Services: winservice.Open(), Processes: winservice.OpenProcesses(), Firewall: firewall.Open(), NodeIP: addressTowards}
+	return Host{
+		Services: winservice.Open(), Processes: winservice.OpenProcesses(), Firewall: firewall.Open(), NodeIP: addressTowards, Heard: heard,
+		stays: healthyFor, staysChanged: changedHealthyFor,
+	}
+}
+
+// heard asks the API server that the kubelet's kubeconfig names.
+func heard(ctx context.Context, kubeconfigFile, node string) (time.Time, error) {
+	credentials, err := kubeconfig.Load(kubeconfigFile)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the kubelet's kubeconfig: %w", err)
+	}
+	client, err := kubeapi.New(credentials)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer client.Close()
+	at, err := client.NodeHeard(ctx, node)
+	if errors.Is(err, kubeapi.ErrNotFound) {
+		return time.Time{}, nil
+	}
+	return at, err
 }
 
 // addressTowards asks the routing table: connecting a UDP socket sends nothing.
@@ -73,8 +101,13 @@ type Options struct {
 	Progress   *progress.Reporter
 }
 
-// stopTimeout bounds the waiting for a service to stop, and then for its processes to go, before they are killed.
-const stopTimeout = 60 * time.Second
+// How long a service may take to stop before its processes are killed: StopTimeout where it worked, brokenStopTimeout where it never became
+// healthy; and killTimeout for killed processes to go.
+const (
+	StopTimeout       = 30 * time.Second
+	brokenStopTimeout = 10 * time.Second
+	killTimeout       = 15 * time.Second
+)
 
 // layout is where things lie on the node.
 type layout struct {

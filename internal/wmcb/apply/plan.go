@@ -16,9 +16,9 @@ import (
 	"slices"
 	"time"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/ignition"
 	"wsu.windows/internal/kubeconfig"
-	"wsu.windows/internal/kubeletconfig"
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/nodespec"
 	"wsu.windows/internal/reason"
@@ -31,27 +31,41 @@ type builder struct {
 	spec   *nodespec.NodeSpec
 	host   Host
 	layout layout
-	// before is the state that was found, or nil.
-	before *state.State
-	// worker is nil in a dry run that has no Ignition yet.
+	// before is the state that was found, or nil, and after the commit the new one; replaced is then the one that was found.
+	before, replaced *state.State
+	// made is what was recorded when the specification was applied, for a status and a roll-back; else nil, and everything is made anew.
+	made *contents
+	// restoring is a roll-back: the node's identity and trust stay as they are.
+	restoring bool
+	// worker is nil where the Ignition is not there and does not have to be.
 	worker *ignition.Worker
 	nodeIP string
 	enroll func(ctx context.Context) (nodereport.Enroll, error)
+	// dependants are the services that were stopped with the kubelet and have to run again.
+	dependants []string
+	warnings   []string
 	// logOffset is where the kubelet's log ended before it was started, failureLog what it said in it if that failed.
 	logOffset  int64
 	failureLog []string
 }
 
-// newBuilder reads what the steps are made of. mayLack is for a dry run: content that was not transferred is no error.
-func newBuilder(ctx context.Context, options Options, before *state.State, mayLack bool) (*builder, error) {
+// newBuilder reads what the steps are made of. With recorded it takes what was made when that was applied. Without, the Ignition has to be
+// there, but for a dry run: content that was not transferred yet is no error then.
+func newBuilder(ctx context.Context, options Options, before *state.State, recorded *state.Applied) (*builder, error) {
 	b := &builder{spec: options.Spec, host: options.Host, layout: layoutOf(options.Spec), before: before}
 	worker, err := b.readIgnition()
-	if err != nil && !(mayLack && reason.Is(err, reason.FileMissing)) {
+	if err != nil && !((options.DryRun || recorded != nil) && reason.Is(err, reason.FileMissing)) {
 		return nil, err
 	}
 	b.worker = worker
-	if b.nodeIP, err = b.chooseNodeIP(ctx); err != nil {
-		return nil, err
+	if recorded != nil {
+		b.made = b.readMade(recorded)
+		b.nodeIP = recorded.NodeIP
+	}
+	if b.nodeIP == "" {
+		if b.nodeIP, err = b.chooseNodeIP(ctx); err != nil {
+			return nil, err
+		}
 	}
 	b.enroll = func(ctx context.Context) (nodereport.Enroll, error) {
 		return options.Enroll(ctx, options.Spec, options.EnrollWait)
@@ -105,59 +119,6 @@ func (b *builder) chooseNodeIP(ctx context.Context) (string, error) {
 	return "", reason.Wrap(reason.NetworkUnsuitable, "node "+b.spec.Node.Name, err, "")
 }
 
-// contents are the files that the specification and the Ignition give.
-type contents struct {
-	bootstrap, kubeletCA, cloudConfig, kubeletConfig []byte
-	cloudConfigPath                                  string
-	command                                          []string
-}
-
-func (b *builder) contents() (contents, error) {
-	var c contents
-	worker := b.worker
-	if worker == nil {
-		worker = &ignition.Worker{}
-	}
-	c.bootstrap, c.kubeletCA = worker.BootstrapKubeconfig, worker.KubeletCA
-	if len(worker.CloudConfig) > 0 && kubeletconfig.KnowsCloudConfig(b.spec.Kubelet.Version) {
-		c.cloudConfig = worker.CloudConfig
-		c.cloudConfigPath = filepath.Join(b.layout.release, kubeletconfig.CloudConfigName(worker.CloudConfigPath))
-	}
-	var err error
-	c.kubeletConfig, err = kubeletconfig.Config(kubeletconfig.Input{
-		Version: b.spec.Kubelet.Version, Linux: worker.KubeletConfig, ClientCAFile: b.layout.kubeletCA,
-		Endpoint: b.spec.Runtime.Endpoint, Network: b.spec.Network, Taints: b.spec.Node.Taints, Override: b.spec.Kubelet.Config,
-	})
-	if err != nil {
-		return c, reason.Wrap(reason.SpecInvalid, "kubelet configuration", err, "")
-	}
-	if c.command, err = b.command(c.cloudConfigPath, worker.KubeletFlags); err != nil {
-		return c, reason.Wrap(reason.SpecInvalid, "kubelet command line", err, "")
-	}
-	return c, nil
-}
-
-func (b *builder) command(cloudConfig string, linuxFlags map[string]string) ([]string, error) {
-	args, err := kubeletconfig.Args(kubeletconfig.Command{
-		Spec: b.spec, LinuxFlags: linuxFlags, NodeIP: b.nodeIP, Program: b.layout.kubelet, Config: b.layout.kubeletConfig,
-		Kubeconfig: b.layout.kubeconfig, BootstrapKubeconfig: b.layout.bootstrap, CertDir: b.layout.pki, RootDir: b.layout.kubeletData,
-		CloudConfig: cloudConfig,
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range b.spec.Files {
-		if f.Name == filepath.Base(b.layout.logRunner) {
-			version := f.Version
-			if version == "" {
-				version = b.spec.Kubelet.Version
-			}
-			return kubeletconfig.LogRunner(b.layout.logRunner, version, b.layout.kubeletLog, args)
-		}
-	}
-	return args, nil
-}
-
 // steps is the list: what the running kubelet does not see first, then the stop, then what it reads, then the start.
 func (b *builder) steps() ([]transaction.Step, error) {
 	c, err := b.contents()
@@ -169,7 +130,9 @@ func (b *builder) steps() ([]transaction.Step, error) {
 	for _, folder := range folders(b.spec) {
 		steps = append(steps, folderStep(folder.path, folder.protected))
 	}
-	steps = append(steps, purgeStep(l, b.before == nil || b.before.Current == nil))
+	if !b.restoring {
+		steps = append(steps, purgeStep(l, b.before == nil || b.before.Current == nil))
+	}
 	var held []transaction.Step // files of a release that is running already
 	for _, f := range b.spec.Files {
 		if f.Name == "wmcb.exe" {
@@ -181,17 +144,17 @@ func (b *builder) steps() ([]transaction.Step, error) {
 		}
 		steps = append(steps, releaseFile(l, f))
 	}
-	unknown := b.worker == nil
-	small := func(f file) { f.unknown = unknown; steps = append(steps, f.step(l.install)) }
-	small(file{name: "bootstrap-kubeconfig", action: "Write " + l.bootstrap, path: l.bootstrap, content: c.bootstrap, secret: true})
-	small(file{name: "kubelet-ca", action: "Write " + l.kubeletCA, path: l.kubeletCA, content: c.kubeletCA})
-	steps = append(steps, b.certificateStep(), b.firewallStep(), b.stopStep())
-	steps = append(steps, held...)
-	if c.cloudConfigPath != "" {
-		small(file{name: "cloud-config", action: "Write " + c.cloudConfigPath, path: c.cloudConfigPath, content: c.cloudConfig, secret: true, restart: true})
+	if !b.restoring {
+		steps = append(steps,
+			file{name: "bootstrap-kubeconfig", action: "Write " + l.bootstrap, path: l.bootstrap, content: c.bootstrap, secret: true}.step(l.install),
+			file{name: "kubelet-ca", action: "Write " + l.kubeletCA, path: l.kubeletCA, content: c.kubeletCA}.step(l.install),
+			b.certificateStep())
 	}
-	small(file{name: "kubelet-config", action: "Write " + l.kubeletConfig, path: l.kubeletConfig, content: c.kubeletConfig, yaml: true, restart: true})
-	return append(steps, b.serviceStep(kubeletService(b.spec, c.command)), b.startStep(c.kubeletConfig), b.recordStep()), nil
+	steps = append(append(steps, b.firewallStep(), b.stopStep()), held...)
+	for _, f := range c.files {
+		steps = append(steps, f.step(l.install))
+	}
+	return append(steps, b.serviceStep(c.service), b.startStep(c.kubeletConfig), b.recordStep()), nil
 }
 
 type folder struct {
@@ -232,7 +195,7 @@ func (b *builder) certificateStep() transaction.Step {
 			if problem == "" {
 				return transaction.Finding{}, nil
 			}
-			return transaction.Finding{Drift: []string{problem}, Restart: true}, nil
+			return transaction.Finding{Drift: drift.Whole(problem), Restart: true}, nil
 		},
 		Do: func(ctx context.Context) error {
 			report, err := b.enroll(ctx)
@@ -258,7 +221,7 @@ func (b *builder) certificateProblem() string {
 	certificate, err := Certificate(ClientCertificate(b.layout.kubeletData))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return missing
+		return drift.Missing
 	case err != nil:
 		return err.Error()
 	case certificate.Subject.CommonName != "system:node:"+b.spec.Node.Name:
@@ -292,13 +255,13 @@ func (b *builder) recordStep() transaction.Step {
 				return transaction.Finding{}, err
 			}
 			if b.before == nil || b.before.Current == nil {
-				return transaction.Finding{Drift: []string{missing}}, nil
+				return transaction.Finding{Drift: drift.Whole(drift.Missing)}, nil
 			}
 			var applied bytes.Buffer
 			if json.Compact(&applied, b.before.Current.Spec) == nil && bytes.Equal(applied.Bytes(), raw) && b.before.Current.NodeIP == b.nodeIP {
 				return transaction.Finding{}, nil
 			}
-			return transaction.Finding{Drift: []string{"the specification differs from the applied one"}}, nil
+			return transaction.Finding{Drift: drift.Whole("the specification differs from the applied one")}, nil
 		},
 		Do: func(context.Context) error { return nil },
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/firewall"
 	"wsu.windows/internal/nodespec"
 	"wsu.windows/internal/reason"
@@ -71,7 +72,7 @@ func (b *builder) serviceStep(want winservice.Config) transaction.Step {
 				return transaction.Finding{}, err
 			}
 			if have == nil {
-				return transaction.Finding{Drift: []string{missing}, Restart: true, After: want.CommandLine + "\n"}, nil
+				return transaction.Finding{Drift: drift.Whole(drift.Missing), Restart: true, After: want.CommandLine + "\n"}, nil
 			}
 			if err := b.refuseForeign(have); err != nil {
 				return transaction.Finding{}, err
@@ -112,7 +113,7 @@ func (b *builder) firewallStep() transaction.Step {
 				return transaction.Finding{}, err
 			}
 			if have == nil {
-				return transaction.Finding{Drift: []string{missing}}, nil
+				return transaction.Finding{Drift: drift.Whole(drift.Missing)}, nil
 			}
 			return transaction.Finding{Drift: firewall.Diff(*have, want)}, nil
 		},
@@ -133,15 +134,45 @@ func (b *builder) stopStep() transaction.Step {
 			if err != nil || !running || !plan.Restart() {
 				return transaction.Finding{}, err
 			}
-			return transaction.Finding{Drift: []string{"it runs with what is to be changed"}}, nil
+			return transaction.Finding{Drift: drift.Whole("it runs with what is to be changed")}, nil
 		},
 		Prepare: func(context.Context) (transaction.Undo, error) {
-			return transaction.NewUndo(undoServiceStop, serviceUndo{Name: KubeletService}), nil
+			dependants, err := b.host.Services.Dependants(KubeletService)
+			return transaction.NewUndo(undoServiceStop, serviceUndo{Name: KubeletService, Dependants: dependants}), err
 		},
 		Do: func(ctx context.Context) error {
-			return StopService(ctx, b.host, KubeletService, b.layout.releases)
+			if err := b.requireAPIServer(ctx); err != nil {
+				return err
+			}
+			return b.stopKubelet(ctx)
 		},
 	}
+}
+
+// requireAPIServer keeps a kubelet that works running where the proof of the new one could only fail. A roll-back does without that proof.
+func (b *builder) requireAPIServer(ctx context.Context) error {
+	if b.restoring {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	if _, err := b.host.Heard(ctx, b.layout.kubeconfig, b.spec.Node.Name); isUnreachable(err) {
+		return fmt.Errorf("the kubelet was not stopped: %w", err)
+	}
+	return nil
+}
+
+func (b *builder) stopKubelet(ctx context.Context) error {
+	dependants, err := b.host.Services.Dependants(KubeletService)
+	if err != nil {
+		return err
+	}
+	b.dependants = append(b.dependants, dependants...)
+	killed, err := StopService(ctx, b.host, KubeletService, b.layout.releases, StopTimeout)
+	if len(killed) > 0 {
+		b.warn("the kubelet did not end within %v of being asked to, and was killed", StopTimeout)
+	}
+	return err
 }
 
 func (b *builder) isRunning() (bool, error) {
@@ -162,35 +193,37 @@ func (b *builder) isRunning() (bool, error) {
 }
 
 // StopService returns when the service is stopped and no program of the folder runs any more. The SCM says "stopped" before the process
-// has gone, and a kubelet whose log runner was killed is no longer the service's process at all: both would keep files locked.
-func StopService(ctx context.Context, host Host, name, folder string) error {
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
-	defer cancel()
+// has gone, and a kubelet whose log runner was killed is no longer the service's process at all: both would keep files locked. What has
+// not ended within the limit is killed, and named.
+func StopService(ctx context.Context, host Host, name, folder string, limit time.Duration) (killed []winservice.Process, err error) {
 	processes, err := host.Processes.Under(folder)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, stopErr := host.Services.Stop(ctx, name)
-	waitCtx, cancelWait := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout/4)
-	defer cancelWait()
-	if stopErr == nil && host.Processes.Wait(waitCtx, processes) == nil {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_, stopErr := host.Services.Stop(limited, name)
+	if stopErr == nil && host.Processes.Wait(limited, processes) == nil {
 		if processes, err = host.Processes.Under(folder); err != nil || len(processes) == 0 {
-			return err
+			return nil, err
 		}
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if processes, err = host.Processes.Under(folder); err != nil {
-		return err
+		return nil, err
 	}
-	if err := host.Processes.Kill(processes); err != nil {
-		return reason.Wrap(reason.ServiceFailed, "service "+name, errors.Join(stopErr, err), "")
-	}
-	killCtx, cancelKill := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout/4)
+	limited, cancelKill := context.WithTimeout(ctx, killTimeout)
 	defer cancelKill()
-	if err := host.Processes.Wait(killCtx, processes); err != nil {
-		return reason.Wrap(reason.ServiceFailed, "service "+name, errors.Join(stopErr, err), "")
+	if err = host.Processes.Kill(processes); err == nil {
+		err = host.Processes.Wait(limited, processes)
 	}
-	if _, err := host.Services.Stop(killCtx, name); err != nil { // the SCM notices that the process is gone
-		return reason.Wrap(reason.ServiceFailed, "service "+name, errors.Join(stopErr, err), "")
+	if err == nil {
+		_, err = host.Services.Stop(limited, name) // the SCM notices that the process is gone
 	}
-	return nil
+	if err != nil {
+		return processes, reason.Wrap(reason.ServiceFailed, "service "+name, errors.Join(stopErr, err), "")
+	}
+	return processes, nil
 }

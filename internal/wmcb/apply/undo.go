@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 
 	"wsu.windows/internal/firewall"
+	"wsu.windows/internal/reason"
 	"wsu.windows/internal/securefile"
 	"wsu.windows/internal/transaction"
 	"wsu.windows/internal/winservice"
@@ -48,6 +50,8 @@ type serviceUndo struct {
 	Config *winservice.Config `json:"config,omitempty"`
 	// Folder is where the service's programs lie.
 	Folder string `json:"folder,omitempty"`
+	// Dependants are the services that were stopped with it.
+	Dependants []string `json:"dependants,omitempty"`
 }
 
 type firewallUndo struct {
@@ -57,12 +61,14 @@ type firewallUndo struct {
 
 func undoFolder(install string) string { return filepath.Join(install, state.UndoName) }
 
-// decoded makes an Undoer of a function that takes its own data.
+// decoded makes an Undoer of a function that takes its own data. Data with fields of a newer release are refused: they may matter.
 func decoded[T any](undo func(ctx context.Context, data T) error) transaction.Undoer {
 	return func(ctx context.Context, raw json.RawMessage) error {
 		var data T
-		if err := json.Unmarshal(raw, &data); err != nil {
-			return err
+		decoder := json.NewDecoder(bytes.NewReader(raw))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&data); err != nil {
+			return reason.New(reason.StateUnreadable, state.JournalName, "how to undo the step: "+err.Error(), "")
 		}
 		return undo(ctx, data)
 	}
@@ -71,8 +77,8 @@ func decoded[T any](undo func(ctx context.Context, data T) error) transaction.Un
 // NewEngine gives the engine of an install folder.
 func NewEngine(install string, host Host) *transaction.Engine {
 	var journal transaction.Journal = &transaction.FileJournal{Path: filepath.Join(install, state.JournalName)}
-	if host.journal != nil {
-		journal = host.journal(journal)
+	if host.Journal != nil {
+		journal = host.Journal(journal)
 	}
 	return &transaction.Engine{
 		Journal: journal,
@@ -86,12 +92,15 @@ func NewEngine(install string, host Host) *transaction.Engine {
 			undoRename:     decoded(renameBack),
 			undoService:    decoded(func(ctx context.Context, u serviceUndo) error { return restoreService(ctx, host, u) }),
 			undoServiceStart: decoded(func(ctx context.Context, u serviceUndo) error {
-				return StopService(ctx, host, u.Name, u.Folder)
+				_, err := StopService(ctx, host, u.Name, u.Folder, brokenStopTimeout)
+				return err
 			}),
 			undoServiceStop: decoded(func(ctx context.Context, u serviceUndo) error {
 				// A service that no longer starts must not keep the transaction open for ever: its definition and files are back, and
 				// the next boot or apply starts it.
-				_ = host.Services.Start(ctx, u.Name)
+				for _, name := range append([]string{u.Name}, u.Dependants...) {
+					_ = host.Services.Start(ctx, name)
+				}
 				return nil
 			}),
 			undoFirewall: decoded(func(_ context.Context, u firewallUndo) error {
@@ -190,11 +199,11 @@ func restoreService(ctx context.Context, host Host, u serviceUndo) error {
 		return err
 	}
 	if have != nil && (u.Config == nil || winservice.NeedsRestart(*have, *u.Config)) {
-		if err := StopService(ctx, host, u.Name, u.Folder); err != nil {
+		if _, err := StopService(ctx, host, u.Name, u.Folder, StopTimeout); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	ctx, cancel := context.WithTimeout(ctx, StopTimeout)
 	defer cancel()
 	if u.Config == nil {
 		return host.Services.Delete(ctx, u.Name)

@@ -5,6 +5,7 @@
 package remove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,11 @@ import (
 	"strings"
 	"time"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/firewall"
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/nodespec"
+	"wsu.windows/internal/progress"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/securefile"
 	"wsu.windows/internal/transaction"
@@ -33,8 +36,9 @@ type Options struct {
 	// KeepLogs leaves the logs.
 	KeepLogs bool
 	// DryRun plans and changes nothing.
-	DryRun bool
-	Host   apply.Host
+	DryRun   bool
+	Host     apply.Host
+	Progress *progress.Reporter
 }
 
 // remover knows what was found.
@@ -54,18 +58,11 @@ func Run(ctx context.Context, options Options) (nodereport.Apply, error) {
 	}
 	err := run(ctx, options, &report)
 	if err != nil {
-		if !hasReason(err) {
-			err = reason.Wrap(reason.ApplyFailed, "remove", err, "Run it again.")
-		}
+		err = apply.Reason("remove", err)
 		report.Error = reason.Of(err)
 	}
 	report.OK = err == nil
 	return report, err
-}
-
-func hasReason(err error) bool {
-	var known *reason.Error
-	return errors.As(err, &known)
 }
 
 func run(ctx context.Context, options Options, report *nodereport.Apply) error {
@@ -93,11 +90,28 @@ func run(ctx context.Context, options Options, report *nodereport.Apply) error {
 	r := &remover{Options: options, state: found}
 	if found != nil && found.Current != nil {
 		report.Release, report.NodeName = found.Current.Release, found.Current.NodeName
-		if spec, err := found.Current.NodeSpec(); err == nil {
-			r.Paths = spec.Paths
-		}
+		r.Paths.Logs = cmp.Or(found.Current.Paths().Logs, r.Paths.Logs)
+		r.Paths.KubeletData = cmp.Or(found.Current.Paths().KubeletData, r.Paths.KubeletData)
+	}
+	if err := refuseUnknown(found); err != nil {
+		return err
 	}
 	return r.do(ctx, report)
+}
+
+// refuseUnknown leaves a node that has things of a kind that this release cannot remove: they would stay for ever, since nothing would
+// remember them.
+func refuseUnknown(found *state.State) error {
+	if found == nil {
+		return nil
+	}
+	for _, thing := range found.Owned {
+		if !slices.Contains([]string{state.OwnedFile, state.OwnedTree, state.OwnedFolder, state.OwnedService, state.OwnedFirewallRule}, thing.Kind) {
+			return reason.New(reason.StateUnreadable, state.FileName,
+				fmt.Sprintf("a newer release made %q, a thing of the kind %q, which this release cannot remove; nothing was removed", thing.Name, thing.Kind), "")
+		}
+	}
+	return nil
 }
 
 // do goes through the steps in order. There is nothing to undo: the next run goes on where this one stopped.
@@ -110,11 +124,12 @@ func (r *remover) do(ctx context.Context, report *nodereport.Apply) error {
 		begin := time.Now()
 		if step.Finding.Differs() && !r.DryRun {
 			if err = ctx.Err(); err == nil {
+				r.Progress.Say("remove", step.Action)
 				err = step.Do(ctx)
 			}
 		}
 		report.Steps = append(report.Steps, nodereport.Step{
-			Name: step.Name, Action: step.Action, Changed: step.Finding.Differs(), Drift: step.Finding.Drift,
+			Name: step.Name, Action: step.Action, Changed: step.Finding.Differs(), Drift: drift.Texts(step.Finding.Drift),
 			Millis: (step.Took + time.Since(begin)).Milliseconds(),
 		})
 		report.Changed = report.Changed || step.Finding.Differs()
@@ -189,12 +204,12 @@ func (r *remover) service(thing state.Owned) (transaction.Step, bool) {
 			}
 			if config == nil {
 				left, err := r.Host.Processes.Under(releases)
-				return drift(len(left) > 0), err
+				return isThere(len(left) > 0), err
 			}
 			if !strings.Contains(strings.ToLower(config.CommandLine), strings.ToLower(releases)) {
 				return transaction.Finding{Warning: "service " + thing.Name + " is another tool's by now and stays"}, nil
 			}
-			return drift(true), nil
+			return isThere(true), nil
 		},
 		Do: func(ctx context.Context) error { return r.deleteService(ctx, thing.Name, releases) },
 	}, thing.Kind == state.OwnedService
@@ -212,7 +227,7 @@ func (r *remover) deleteService(ctx context.Context, name, releases string) erro
 			return err
 		}
 	}
-	if err := apply.StopService(ctx, r.Host, name, releases); err != nil {
+	if _, err := apply.StopService(ctx, r.Host, name, releases, apply.StopTimeout); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -220,9 +235,9 @@ func (r *remover) deleteService(ctx context.Context, name, releases string) erro
 	return r.Host.Services.Delete(ctx, name)
 }
 
-func drift(differs bool) transaction.Finding {
+func isThere(differs bool) transaction.Finding {
 	if differs {
-		return transaction.Finding{Drift: []string{present}}
+		return transaction.Finding{Drift: drift.Whole(present)}
 	}
 	return transaction.Finding{}
 }
@@ -235,7 +250,7 @@ func (r *remover) rule(thing state.Owned) (transaction.Step, bool) {
 			if errors.Is(err, firewall.ErrAbsent) {
 				return transaction.Finding{}, nil
 			}
-			return drift(rule != nil), err
+			return isThere(rule != nil), err
 		},
 		Do: func(context.Context) error { return r.Host.Firewall.Delete(thing.Name) },
 	}, thing.Kind == state.OwnedFirewallRule
@@ -265,7 +280,7 @@ func (r *remover) path(name, path string) transaction.Step {
 			if errors.Is(err, fs.ErrNotExist) {
 				return transaction.Finding{}, nil
 			}
-			return drift(true), err
+			return isThere(true), err
 		},
 		Do: func(ctx context.Context) error { return removeAll(ctx, path) },
 	}
@@ -296,7 +311,7 @@ func (r *remover) folder(path string) transaction.Step {
 		Name: "folder " + path, Action: "Delete the folder " + path + " if it is empty", CheckLast: true,
 		Check: func(context.Context, *transaction.Plan) (transaction.Finding, error) {
 			_, err := os.Lstat(path)
-			return drift(err == nil), nil
+			return isThere(err == nil), nil
 		},
 		Do: func(context.Context) error {
 			entries, err := os.ReadDir(path)

@@ -1,8 +1,10 @@
 // Package state is what wmcb remembers of a machine between its runs: state.json in the install folder. It is replaced in one rename, so
 // it is never torn, and its replacement is what commits a transaction.
 //
-// An older release meets the state of a newer one when playbooks are downgraded. Fields that it does not know it keeps as they are; a
-// format that it does not know it refuses, because guessing would break a node.
+// An older release meets the state of a newer one when playbooks are downgraded. Fields that it does not know it keeps as they are, at the
+// top and in Current, Previous and Older; so a field may be added without a new format only if nothing goes wrong when it is ignored. A
+// format that it does not know it refuses, because guessing would break a node; a specification with fields that it does not know it
+// keeps, and neither applies nor compares; things of a kind that it does not know it keeps, and does not remove the node.
 package state
 
 import (
@@ -10,15 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 
 	"wsu.windows/internal/nodespec"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/securefile"
+	"wsu.windows/internal/winservice"
 )
 
 // Format is raised only where an older release would do harm with what a newer one wrote.
@@ -40,9 +41,13 @@ type State struct {
 	Transaction string `json:"transaction"`
 	// AppliedAt is RFC 3339, of the transaction.
 	AppliedAt string `json:"appliedAt"`
-	// Current is what the node runs, Previous what it ran before: what a roll-back applies again.
+	// Current is what the node runs, Previous the release that it ran before: where a roll-back goes. There is none after a roll-back.
 	Current  *Applied `json:"current,omitempty"`
 	Previous *Applied `json:"previous,omitempty"`
+	// Older are the releases before Previous whose files are kept, the newest first.
+	Older []*Applied `json:"older,omitempty"`
+	// RolledBack is the roll-back that wrote this; nil where an apply did.
+	RolledBack *RolledBack `json:"rolledBack,omitempty"`
 	// Owned is what wmcb made; remove deletes this and nothing else.
 	Owned []Owned `json:"owned"`
 
@@ -60,6 +65,25 @@ type Applied struct {
 	NodeIP string `json:"nodeIP,omitempty"`
 	// Spec is the NodeSpec as it was applied. It is kept raw: a newer release's may have fields that this one does not know.
 	Spec json.RawMessage `json:"spec"`
+	// Made is nil where a release wrote it that did not record it.
+	Made *Made `json:"made,omitempty"`
+
+	unknown map[string]json.RawMessage
+}
+
+// Made is what apply made of a specification. Status compares with it and a roll-back restores it, whatever another wmcb.exe would make
+// of the same specification.
+type Made struct {
+	// Files are those that were written into the release folder; their content is in the store too.
+	Files []nodespec.File `json:"files"`
+	// Service is the kubelet's, without its environment, which may hold a password and follows from the specification.
+	Service winservice.Config `json:"service"`
+}
+
+// RolledBack says which release was left for Current, and when (RFC 3339).
+type RolledBack struct {
+	From string `json:"from"`
+	At   string `json:"at"`
 }
 
 // Kinds of things that can be owned.
@@ -80,13 +104,24 @@ type Owned struct {
 	Name string `json:"name"`
 }
 
-// NodeSpec decodes the specification that was applied.
+// NodeSpec decodes the specification that was applied. One with fields that this release does not know is an error with the reason
+// StateUnreadable: obeying half of it would be guessing.
 func (a *Applied) NodeSpec() (*nodespec.NodeSpec, error) {
 	spec, err := nodespec.Decode(a.Spec)
 	if err != nil {
-		return nil, reason.New(reason.StateUnreadable, FileName, "the specification of release "+a.Release+": "+reason.Of(err).Error(), "")
+		return nil, reason.New(reason.StateUnreadable, FileName, "the specification of release "+a.Release+": "+reason.Of(err).Error(),
+			"Use the wmcb.exe of release "+a.Release+" or a newer one.")
 	}
 	return spec, nil
+}
+
+// Paths gives where the applied specification put things, whatever else is in it; empty ones where it does not say.
+func (a *Applied) Paths() nodespec.Paths {
+	var spec struct {
+		Paths nodespec.Paths `json:"paths"`
+	}
+	_ = json.Unmarshal(a.Spec, &spec) // it is JSON, since it was a part of the state
+	return spec.Paths
 }
 
 // Load reads state.json of an install folder; nil where there is none. A state that cannot be read is an error with the reason
@@ -128,37 +163,6 @@ func (s *State) Save(install string) error {
 		return err
 	}
 	return securefile.Write(filepath.Join(install, FileName), append(raw, '\n'))
-}
-
-// plain has State's fields without its methods.
-type plain State
-
-// UnmarshalJSON keeps the fields that this release does not know.
-func (s *State) UnmarshalJSON(raw []byte) error {
-	if err := json.Unmarshal(raw, (*plain)(s)); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, &s.unknown); err != nil {
-		return err
-	}
-	for field := range reflect.TypeFor[State]().Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		delete(s.unknown, name)
-	}
-	return nil
-}
-
-// MarshalJSON writes them again.
-func (s *State) MarshalJSON() ([]byte, error) {
-	raw, err := json.Marshal((*plain)(s))
-	if err != nil || len(s.unknown) == 0 {
-		return raw, err
-	}
-	all := maps.Clone(s.unknown)
-	if err := json.Unmarshal(raw, &all); err != nil {
-		return nil, err
-	}
-	return json.Marshal(all)
 }
 
 // Own records that wmcb made a thing; twice is once.

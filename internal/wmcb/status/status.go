@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/nodespec"
 	"wsu.windows/internal/reason"
@@ -31,7 +32,7 @@ type Options struct {
 func Run(ctx context.Context, options Options) (nodereport.Status, error) {
 	report := nodereport.Status{
 		Header:   nodereport.Header{APIVersion: nodereport.APIVersion, Kind: "Status", WMCB: version.Release},
-		Services: []nodereport.ServiceStatus{}, Drift: []string{},
+		Services: []nodereport.ServiceStatus{}, Drift: []string{}, Differences: []nodereport.Difference{},
 	}
 	if options.Install == "" {
 		options.Install = nodespec.DefaultInstall
@@ -46,7 +47,7 @@ func Run(ctx context.Context, options Options) (nodereport.Status, error) {
 
 func run(ctx context.Context, options Options, report *nodereport.Status) error {
 	if _, err := os.Stat(filepath.Join(options.Install, state.JournalName)); err == nil {
-		report.Drift = append(report.Drift, "a transaction is unfinished; the next apply or remove settles it")
+		add(report, "transaction", "", drift.Whole("it is unfinished; the next apply, rollback or remove settles it")...)
 	}
 	found, err := state.Load(options.Install)
 	if err != nil {
@@ -62,18 +63,37 @@ func run(ctx context.Context, options Options, report *nodereport.Status) error 
 	report.Joined = &nodereport.Joined{
 		Release: current.Release, NodeName: current.NodeName, Cluster: current.Cluster, KubeletVersion: current.KubeletVersion,
 	}
+	if found.Previous != nil {
+		report.RollbackTo = found.Previous.Release
+	}
+	if found.RolledBack != nil {
+		report.RolledBackFrom = found.RolledBack.From
+	}
 	spec, err := current.NodeSpec()
 	if err != nil {
-		return err
+		// An older wmcb.exe on a newer release's node: it says what it can say for certain.
+		add(report, "state", state.FileName, drift.Whole("nothing was compared: "+err.Error())...)
+		return nil
 	}
 	report.ClientCertificateNotAfter = notAfter(apply.ClientCertificate(spec.Paths.KubeletData), report)
 	report.ServingCertificateNotAfter = notAfter(apply.ServingCertificate(spec.Paths.KubeletData), report)
 	if options.LogLines > 0 {
 		report.KubeletLog = apply.Tail(apply.LogFile(spec.Paths.Logs), 0, options.LogLines)
 	}
-	drift, err := apply.Drift(ctx, spec, found, options.Host)
-	report.Drift = append(report.Drift, drift...)
+	steps, err := apply.Drift(ctx, spec, found, options.Host)
+	objects := apply.Objects(spec)
+	for _, step := range steps {
+		add(report, step.Name, objects[step.Name], step.Drift...)
+	}
 	return err
+}
+
+// add names differences twice: as lines for people, and in parts.
+func add(report *nodereport.Status, step, object string, differences ...drift.Difference) {
+	for _, d := range differences {
+		report.Drift = append(report.Drift, step+": "+d.String())
+		report.Differences = append(report.Differences, nodereport.Difference{Step: step, Object: object, Difference: d})
+	}
 }
 
 func notAfter(path string, report *nodereport.Status) string {
@@ -82,7 +102,7 @@ func notAfter(path string, report *nodereport.Status) string {
 		return ""
 	}
 	if err != nil {
-		report.Drift = append(report.Drift, "certificate: "+err.Error())
+		add(report, "certificate", path, drift.Whole(err.Error())...)
 		return ""
 	}
 	return certificate.NotAfter.UTC().Format(time.RFC3339)
