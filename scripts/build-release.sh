@@ -13,8 +13,8 @@ if [[ -z $entry ]]; then
   echo "CHANGELOG.md has no entry for $version: write what has changed under \"## [$version] - DATE\"" >&2
   exit 1
 fi
-if [[ -n $(git status --porcelain) ]]; then
-  echo "There are changes that are not committed: nobody else can build the same release" >&2
+if [[ -n $(git status --porcelain 2>&1) ]]; then
+  echo "This is not a clean checkout of a commit: nobody else can build the same release" >&2
 fi
 scripts/assemble-release.sh release.yml
 echo "build/release/$version"

@@ -33,7 +33,7 @@ build() { # build VERSION KUBELET KUBERNETES
   else
     CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags "-s -w -X wsu.windows/tests/releases/broken.Version=$3" \
       -o "build/stage/$version/kubelet.exe" "./tests/releases/broken/$kubelet"
-    cp "build/stage/$version/kubelet.exe" "build/stage/$version/kubelet-done.exe" # the next build writes into the original
+    cp --remove-destination "build/stage/$version/kubelet.exe" "build/stage/$version/kubelet-done.exe" # the next build writes into the original
     KUBELET_EXE=build/stage/$version/kubelet-done.exe scripts/assemble-release.sh "$source"
   fi
 }
@@ -45,11 +45,11 @@ install() {
   [[ $(cat "$tree/.stamp" 2>/dev/null) == "$stamp" ]] && return
   rm -rf "$tree"
   mkdir -p "$tree"
-  .venv/bin/ansible-galaxy collection install --offline "$tarball" -p "$tree" >"$tree/install.log" 2>&1 || {
+  sed -e 's/^collections_path = .*/collections_path = ./' -e '/^inventory = /d' ansible.cfg >"$tree/ansible.cfg"
+  ANSIBLE_CONFIG=$tree/ansible.cfg .venv/bin/ansible-galaxy collection install --offline "$tarball" -p "$tree" >"$tree/install.log" 2>&1 || {
     cat "$tree/install.log" >&2
     return 1
   }
-  sed -e 's/^collections_path = .*/collections_path = ./' -e '/^inventory = /d' ansible.cfg >"$tree/ansible.cfg"
   echo "$stamp" >"$tree/.stamp"
 }
 
