@@ -418,10 +418,10 @@ class ActionModule(ActionBase):
 
     def _psrp_options(self):
         """What psrp calls its options; it speaks to the same service."""
-        auth = self._option("auth")
+        auth, path = self._option("auth"), self._option("path")
         return {
             "scheme": self._option("protocol"),
-            "path": self._option("path"),
+            "path": path and "/" + path.lstrip("/"),  # psrp's own default is without the slash
             "transport": [auth] if auth else None,
             "message_encryption": self._option("message_encryption"),
             "server_cert_validation": self._option("cert_validation"),

@@ -141,7 +141,7 @@ def test_a_psrp_host_is_a_winrm_host():
     assert (given["host"], given["port"], given["user"], given["password"]) == ("192.0.2.7", 5985, "Administrator", "secret")
     assert given["winrm"] == {
         "scheme": "http",
-        "path": "other",
+        "path": "/other",
         "transport": ["kerberos"],
         "message_encryption": "always",
         "server_cert_validation": "ignore",
@@ -152,6 +152,10 @@ def test_a_psrp_host_is_a_winrm_host():
         "kerberos_hostname_override": "win1.example.com",
         "certificate_fingerprint": "SHA256:00",
     }
+
+
+def test_a_psrp_host_has_winrm_s_path_if_it_names_none():
+    assert arguments("psrp")["winrm"]["path"] == "/wsman"
 
 
 def test_the_arguments_of_ssh_come_in_openssh_s_order():
