@@ -20,6 +20,18 @@ const MaxSize = 1 << 20
 // Decode reads a NodeSpec in YAML or JSON, fills the defaults in and validates it. Unknown and repeated fields are errors. Every
 // error is a reason.Error with the code SpecInvalid whose object is the field, as kubelet.version.
 func Decode(raw []byte) (*NodeSpec, error) {
+	spec, err := DecodeApplied(raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := Validate(spec); err != nil {
+		return nil, err
+	}
+	return spec, nil
+}
+
+// DecodeApplied is Decode of a specification that was valid when it was applied; today's rules may be others.
+func DecodeApplied(raw []byte) (*NodeSpec, error) {
 	if len(raw) > MaxSize {
 		return nil, invalid("NodeSpec", fmt.Sprintf("it has more than %d bytes", MaxSize))
 	}
@@ -37,9 +49,6 @@ func Decode(raw []byte) (*NodeSpec, error) {
 		return nil, decodeError(err)
 	}
 	Default(spec)
-	if err := Validate(spec); err != nil {
-		return nil, err
-	}
 	return spec, nil
 }
 

@@ -94,9 +94,9 @@ func (b *builder) start(ctx context.Context, health string) error {
 	limit := time.Duration(b.spec.Kubelet.HealthTimeoutSeconds) * time.Second
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	watch := &healthWatch{builder: b, health: health, limit: limit, stays: b.host.staysChanged}
+	watch := &healthWatch{builder: b, health: health, limit: limit, stays: b.host.StaysChanged}
 	if b.before == nil || b.before.Current == nil {
-		watch.stays = b.host.stays
+		watch.stays = b.host.Stays
 	}
 	if err := watch.run(limited); err != nil {
 		// Now: undoing starts the old kubelet, which writes into the same log.

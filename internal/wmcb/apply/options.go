@@ -33,16 +33,15 @@ type Host struct {
 	Heard func(ctx context.Context, kubeconfigFile, node string) (time.Time, error)
 	// Journal wraps the journal where it is set: tests die in it.
 	Journal func(transaction.Journal) transaction.Journal
-
-	// stays is how long the kubelet has to stay healthy on a join, and on a change of what was running.
-	stays, staysChanged time.Duration
+	// Stays is how long the kubelet has to stay healthy on a join, and StaysChanged on a change of what was running.
+	Stays, StaysChanged time.Duration
 }
 
 // ThisHost is the machine that the program runs on.
 func ThisHost() Host {
 	return Host{
 		Services: winservice.Open(), Processes: winservice.OpenProcesses(), Firewall: firewall.Open(), NodeIP: addressTowards, Heard: heard,
-		stays: healthyFor, staysChanged: changedHealthyFor,
+		Stays: healthyFor, StaysChanged: changedHealthyFor,
 	}
 }
 

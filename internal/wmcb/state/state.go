@@ -107,9 +107,10 @@ type Owned struct {
 // NodeSpec decodes the specification that was applied. One with fields that this release does not know is an error with the reason
 // StateUnreadable: obeying half of it would be guessing.
 func (a *Applied) NodeSpec() (*nodespec.NodeSpec, error) {
-	spec, err := nodespec.Decode(a.Spec)
+	spec, err := nodespec.DecodeApplied(a.Spec)
 	if err != nil {
-		return nil, reason.New(reason.StateUnreadable, FileName, "the specification of release "+a.Release+": "+reason.Of(err).Error(),
+		wrong := reason.Of(err)
+		return nil, reason.New(reason.StateUnreadable, FileName, fmt.Sprintf("the specification of release %s: %s: %s", a.Release, wrong.Object, wrong.Problem),
 			"Use the wmcb.exe of release "+a.Release+" or a newer one.")
 	}
 	return spec, nil
