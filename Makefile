@@ -73,7 +73,8 @@ test-quick: ## unit tests that need nothing but Go
 	go test ./...
 	cd molecule/sandbox && go test ./...
 
-test-sandbox: sandbox-programs ## the sandbox's own tests: a control plane and Windows hosts, started and ended (root)
+test-sandbox: setup sandbox-programs ## the sandbox's own tests: a control plane and Windows hosts, started and ended (root)
+	.venv-sandbox/bin/python -m pytest -q molecule/sandbox/winrm
 	cd molecule/sandbox && SANDBOX_CONTAINERD=$(CURDIR)/.sandbox/bin/containerd.exe go test -count=1 -tags sandbox ./internal/lifecycle ./winhost
 
 test-plugins: setup ## the action plugins' unit tests, under both ansible-cores
@@ -83,9 +84,11 @@ test-plugins: setup ## the action plugins' unit tests, under both ansible-cores
 test-wmcb: sandbox-programs payload ## wmcb's own tests on a Wine host, with the real kubelet.exe (root)
 	tests/wmcb.sh
 
-test-molecule: setup payload build sandbox-programs ## the main scenario under both ansible-cores (root)
+test-molecule: setup payload build sandbox-programs ## the main scenario under both ansible-cores; WinRM by every login; SSH and WinRM in one inventory (root)
 	tests/molecule.sh .venv default
 	tests/molecule.sh .venv-2.16 default
+	tests/molecule.sh .venv winrm
+	tests/molecule.sh .venv mixed
 
 test-mistakes: setup payload build sandbox-programs ## the mistakes that users make (root)
 	tests/mistakes.sh
@@ -100,7 +103,7 @@ bench-join: setup payload build sandbox-programs ## what a join costs the contro
 	tests/bench-join.sh
 
 test: lint vet sandbox-programs payload ## every test
-	WSU_TEST_KUBE_BIN=$(CURDIR)/.sandbox/bin go test ./...
+	WSU_TEST_KUBE_BIN=$(CURDIR)/.sandbox/bin WSU_TEST_WINRM=$(CURDIR)/.venv-sandbox/bin/python go test ./...
 	cd molecule/sandbox && go test ./...
 	$(MAKE) test-plugins
 	$(MAKE) fuzz FUZZTIME=5s
@@ -113,8 +116,9 @@ test: lint vet sandbox-programs payload ## every test
 
 test-all: test ## every test, and the longer matrices
 	tests/mistakes.sh .venv-2.16
+	tests/molecule.sh .venv-2.16 winrm
 	$(MAKE) test-interrupt
 	$(MAKE) fuzz FUZZTIME=60s
 
 clean: sandbox-down ## delete what was built; Go's caches stay
-	rm -rf build .sandbox .venv .venv-2.16
+	rm -rf build .sandbox .venv .venv-2.16 .venv-sandbox

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that molecule/sandbox/packages.txt lists, those that are missing only.
+# Installs the Debian packages that molecule/sandbox/packages.txt lists, those that are missing only. None of their services is started: the
+# sandbox starts the programs itself, with files of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 missing=()
@@ -16,6 +17,15 @@ if [ "$(id -u)" -ne 0 ]; then
   }
   as_root=(sudo)
 fi
-echo "installing Debian packages: ${missing[*]}"
+
+# Packages ask this program whether their service may start; 101 is no. A machine that has one has decided already.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
+  trap '"${as_root[@]}" rm -f "$policy"' EXIT
+  trap 'exit 130' INT TERM HUP
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+  "${as_root[@]}" chmod 755 "$policy"
+fi
+echo "installing Debian packages: ${missing[*]} (their services are not started now; systemctl disable those that shall not start at boot)"
 "${as_root[@]}" apt-get update -qq
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -5,6 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1 scenario=$2
 SANDBOX_HOSTS=2 SANDBOX_SUBNET=10.96.0.0/24
+case $scenario in # which hosts the inventory reaches over WinRM
+  winrm) SANDBOX_WINRM=all ;;
+  mixed) SANDBOX_WINRM=2 ;;
+  *) SANDBOX_WINRM= ;;
+esac
+export SANDBOX_WINRM
 # shellcheck source=tests/sandbox.sh
 source tests/sandbox.sh
 export WSU_MOLECULE_SANDBOX=$SANDBOX_DIR

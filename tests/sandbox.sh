@@ -6,6 +6,7 @@ export SANDBOX_DIR SANDBOX_HOSTS SANDBOX_SUBNET
 work=$(mktemp -d)
 mkdir "$SANDBOX_DIR/bin"
 ln .sandbox/bin/* "$SANDBOX_DIR/bin/" 2>/dev/null || cp .sandbox/bin/* "$SANDBOX_DIR/bin/"
+cp -R .sandbox/bin/.stamps "$SANDBOX_DIR/bin/" # without them everything would be linked again
 
 finish() {
   "$SANDBOX_DIR/bin/sandbox" down >/dev/null
