@@ -169,8 +169,8 @@ func (b *builder) stopKubelet(ctx context.Context) error {
 	}
 	b.dependants = append(b.dependants, dependants...)
 	killed, err := StopService(ctx, b.host, KubeletService, b.layout.releases, StopTimeout)
-	if len(killed) > 0 {
-		b.warn("the kubelet did not end within %v of being asked to, and was killed", StopTimeout)
+	for _, process := range killed {
+		b.warn("%s (process %d) did not end within %v and was killed", process.Path, process.PID, StopTimeout)
 	}
 	return err
 }

@@ -4,7 +4,6 @@ package sandboxtest
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,69 +12,11 @@ import (
 	"golang.org/x/sys/windows"
 
 	"wsu.windows/internal/securefile"
-	"wsu.windows/internal/winservice"
 	"wsu.windows/internal/wmcb/apply"
+	"wsu.windows/internal/wmcb/enroll"
 	"wsu.windows/internal/wmcb/initialize"
 	"wsu.windows/internal/wmcb/state"
 )
-
-// childRelease, in the environment, makes this program apply that release and nothing else: the process that gets killed.
-const childRelease = "WSU_TEST_CHILD_RELEASE"
-
-func TestChild(t *testing.T) {
-	release := os.Getenv(childRelease)
-	if release == "" {
-		t.Skip("only as a child of TestAKilledApplyConverges")
-	}
-	_, err := run(t, newSpec(t, release, "kubelet.exe"))
-	require.NoError(t, err)
-}
-
-// TestAKilledApplyConverges kills the process at moments all over join and upgrade; the same apply again then succeeds, and what the
-// service names is one whole release at every moment.
-func TestAKilledApplyConverges(t *testing.T) {
-	removeNode(t)
-	kills, undone := 0, 0
-	for i, after := range []int{20, 120, 200, 260, 320, 380, 440, 500, 700, 900, 1300, 2000} {
-		release := []string{"1.0.0", "2.0.0"}[i%2]
-		child := exec.Command(os.Args[0], "-test.run", "^TestChild$")
-		child.Env = append(os.Environ(), childRelease+"="+release)
-		require.NoError(t, child.Start())
-		time.Sleep(time.Duration(after) * time.Millisecond)
-		if child.Process.Kill() == nil {
-			kills++
-		}
-		_ = child.Wait()
-		if _, err := os.Stat(filepath.Join(install, state.JournalName)); err == nil {
-			undone++
-		}
-		requireWholeService(t)
-		_, err := run(t, newSpec(t, release, "kubelet.exe"))
-		require.NoError(t, err)
-		requireRuns(t, release)
-	}
-	t.Logf("%d kills, %d in the middle of a transaction", kills, undone)
-	require.Positive(t, undone)
-	removeNode(t)
-}
-
-func requireWholeService(t *testing.T) {
-	t.Helper()
-	_, err := state.Load(install)
-	require.NoError(t, err)
-	config, err := winservice.Open().Config(apply.KubeletService)
-	require.NoError(t, err)
-	if config == nil {
-		return
-	}
-	words, err := windows.DecomposeCommandLine(config.CommandLine)
-	require.NoError(t, err)
-	folder := filepath.Dir(words[0])
-	for _, name := range []string{"kubelet.exe", "kube-log-runner.exe", "kubelet.conf"} {
-		require.FileExists(t, filepath.Join(folder, name))
-		require.Contains(t, config.CommandLine, filepath.Join(folder, name))
-	}
-}
 
 func TestAnAccessRightThatWasOpenedIsClosed(t *testing.T) {
 	removeNode(t)
@@ -109,7 +50,7 @@ func TestInitializeJoinsWithTheTwoInputs(t *testing.T) {
 	removeNode(t)
 	options := initialize.Options{
 		IgnitionFile: payload(t, "worker.ign"), KubeletPath: payload(t, "kubelet.exe"), NodeIP: os.Getenv("WSU_TEST_NODE_IP"),
-		Enroll: enroll(t), Host: apply.ThisHost(),
+		Enroll: enroll.For(nil), Wait: time.Minute, Host: apply.ThisHost(),
 	}
 	report, err := initialize.Run(t.Context(), options)
 	require.NoError(t, err)

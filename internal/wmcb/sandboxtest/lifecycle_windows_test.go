@@ -3,16 +3,7 @@
 package sandboxtest
 
 import (
-	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,14 +13,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"wsu.windows/internal/ignition"
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/nodespec"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/securefile"
 	"wsu.windows/internal/winservice"
 	"wsu.windows/internal/wmcb/apply"
+	"wsu.windows/internal/wmcb/enroll"
 	"wsu.windows/internal/wmcb/remove"
+	"wsu.windows/internal/wmcb/rollback"
 	"wsu.windows/internal/wmcb/state"
 	"wsu.windows/internal/wmcb/status"
 )
@@ -82,45 +74,10 @@ func newSpec(t *testing.T, release, kubelet string) *nodespec.NodeSpec {
 	return spec
 }
 
-// enroll stands where the API server would be: it signs the certificate itself.
-func enroll(t *testing.T) apply.Enroll {
-	return func(_ context.Context, spec *nodespec.NodeSpec, _ time.Duration) (nodereport.Enroll, error) {
-		raw, err := os.ReadFile(payload(t, "worker.ign"))
-		require.NoError(t, err)
-		worker, err := ignition.Parse(raw)
-		require.NoError(t, err)
-		certificate := apply.ClientCertificate(spec.Paths.KubeletData)
-		require.NoError(t, securefile.Write(certificate, clientPEM(t, spec.Node.Name)))
-		kubeconfig := map[string]any{
-			"kind": "Config", "apiVersion": "v1", "current-context": "x",
-			"clusters": []any{map[string]any{"name": "x", "cluster": map[string]any{"server": worker.APIServer, "certificate-authority-data": worker.APIServerCA}}},
-			"users":    []any{map[string]any{"name": "x", "user": map[string]any{"client-certificate": certificate, "client-key": certificate}}},
-			"contexts": []any{map[string]any{"name": "x", "context": map[string]any{"cluster": "x", "user": "x"}}},
-		}
-		document, err := json.Marshal(kubeconfig)
-		require.NoError(t, err)
-		return nodereport.Enroll{State: nodereport.CertificateIssued}, securefile.Write(filepath.Join(install, "kubeconfig"), document)
-	}
-}
-
-func clientPEM(t *testing.T, node string) []byte {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})...)
-}
-
 func run(t *testing.T, spec *nodespec.NodeSpec) (nodereport.Apply, error) {
 	t.Helper()
 	begin := time.Now()
-	report, err := apply.Run(t.Context(), apply.Options{Spec: spec, Enroll: enroll(t), Host: apply.ThisHost()})
+	report, err := apply.Run(t.Context(), apply.Options{Spec: spec, Enroll: enroll.For(nil), EnrollWait: time.Minute, Host: apply.ThisHost()})
 	var changed []string
 	for _, step := range report.Steps {
 		if step.Changed {
@@ -287,6 +244,46 @@ func TestLife(t *testing.T) {
 		_, err := run(t, one)
 		require.NoError(t, err)
 		requireRuns(t, "1.0.0")
+	})
+	part("a rollback goes back, once", func(t *testing.T) {
+		_, err := run(t, newSpec(t, "2.0.0", "kubelet.exe"))
+		require.NoError(t, err)
+		_, err = services.Stop(t.Context(), apply.KubeletService) // it does not matter whether the present release runs
+		require.NoError(t, err)
+		report, err := rollback.Run(t.Context(), rollback.Options{Host: apply.ThisHost()})
+		require.NoError(t, err, "%v", report.KubeletLog)
+		require.Equal(t, "1.0.0", report.Release)
+		requireRuns(t, "1.0.0")
+		_, err = rollback.Run(t.Context(), rollback.Options{Host: apply.ThisHost()})
+		require.True(t, reason.Is(err, reason.RollbackUnavailable), "%v", err)
+		drifted, err := status.Run(t.Context(), status.Options{Host: apply.ThisHost()})
+		require.NoError(t, err)
+		require.Empty(t, drifted.Drift)
+		require.Equal(t, "2.0.0", drifted.RolledBackFrom)
+		again, err := run(t, one)
+		require.NoError(t, err)
+		require.Empty(t, changedSteps(again))
+	})
+	part("a kubelet that is healthy and that the API server never hears of is rolled back", func(t *testing.T) {
+		deaf := newSpec(t, "2.0.0", "kubelet.exe")
+		deaf.Kubelet.ExtraArgs = map[string]string{"hostname-override": "somebody-else"} // NodeRestriction refuses what it says
+		deaf.Kubelet.HealthTimeoutSeconds = 30
+		report, err := run(t, deaf)
+		require.True(t, reason.Is(err, reason.NodeNotRegistered), "%v", err)
+		require.True(t, report.RolledBack)
+		require.Contains(t, strings.Join(report.KubeletLog, "\n"), "somebody-else")
+		requireRuns(t, "1.0.0")
+	})
+	part("old releases and what only they needed are collected", func(t *testing.T) {
+		for _, release := range []string{"2.0.0", "3.0.0"} {
+			_, err := run(t, newSpec(t, release, "kubelet.exe"))
+			require.NoError(t, err)
+		}
+		require.NoDirExists(t, filepath.Join(install, "releases", "1.0.0"))
+		require.DirExists(t, filepath.Join(install, "releases", "2.0.0"))
+		_, err := run(t, one)
+		require.NoError(t, err)
+		require.NoDirExists(t, filepath.Join(install, "releases", "2.0.0"))
 	})
 	part("remove leaves only what was not ours, and works twice", func(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(install, "somebodys.txt"), nil, 0o600))

@@ -141,7 +141,9 @@ func New(t *testing.T) *Node {
 	n := &Node{t: t, root: t.TempDir(), Machine: winservicetest.New(), Ignition: realIgnition(t), client: clientPEM(t, "win1")}
 	n.Firewall = &MemoryFirewall{Rules: map[string]firewall.Rule{}, before: n.tick}
 	n.Machine.Before = n.tick
-	n.Machine.Starts = func(c winservice.Config) bool { return !strings.Contains(c.CommandLine, "kubelet") || n.IsWhole(c) == nil }
+	n.Machine.Starts = func(c winservice.Config) bool {
+		return !strings.Contains(c.CommandLine, "kubelet") || n.IsWhole(c) == nil
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if n.Machine.Running(apply.KubeletService) == nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
