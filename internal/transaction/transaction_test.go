@@ -333,3 +333,17 @@ func TestOnlyOneHoldsTheLock(t *testing.T) {
 	require.NoError(t, err)
 	unlock()
 }
+
+func TestAJournalWithAStepThatOnlyANewerReleaseCanUndoIsLeftWhole(t *testing.T) {
+	m := newMachine(t, "1")
+	engine := m.engine()
+	require.NoError(t, engine.Journal.Begin("x", "apply"))
+	require.NoError(t, engine.Journal.Intend(Entry{Number: 0, Step: "a", Undo: Undo{Kind: "of-the-future"}}))
+	require.NoError(t, engine.Journal.Intend(Entry{Number: 1, Step: "b", Undo: NewUndo("thing", undoThing{"b", "spoilt"})}))
+	_, err := engine.Recover(t.Context())
+	require.True(t, reason.Is(err, reason.StateUnreadable), "%v", err)
+	require.Equal(t, "1", m.things["b"], "nothing was undone by halves")
+	record, err := engine.Journal.Read()
+	require.NoError(t, err)
+	require.Len(t, record.Entries, 2)
+}
