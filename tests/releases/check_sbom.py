@@ -22,8 +22,8 @@ def modules(binary):
     """Return the modules that `go version -m` shows, after replacement, without the project's own."""
     found = []
     shown = subprocess.run(["go", "version", "-m", binary], check=True, capture_output=True, text=True).stdout
-    for line in filter(None, shown.splitlines()):
-        kind, *words = line.split()
+    for line in shown.splitlines():
+        kind, *words = line.split() or [""]
         if kind in ("mod", "dep") and words[1] != "(devel)":
             found.append((words[0], words[1]))
         elif kind == "=>":
