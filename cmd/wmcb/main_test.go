@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"wsu.windows/internal/drift"
 	"wsu.windows/internal/nodereport"
 	"wsu.windows/internal/reason"
 )
@@ -126,4 +127,30 @@ func TestADetachedRunNeedsANameAndASubcommand(t *testing.T) {
 		require.NotNil(t, header.Error, args)
 		assert.Equal(t, reason.ArgumentInvalid, header.Error.Code)
 	}
+}
+
+func TestAStatusForPeopleNamesEachDifferenceOnALine(t *testing.T) {
+	report := &nodereport.Status{
+		Header: nodereport.Header{Kind: "Status", OK: true}, Joined: &nodereport.Joined{Release: "2.0.0", NodeName: "win1", KubeletVersion: "v1.36.3"},
+		RollbackTo: "1.0.0", Services: []nodereport.ServiceStatus{{Name: "kubelet", State: "running", StartType: "manual", PID: 7}},
+		Differences: []nodereport.Difference{
+			{Step: "kubelet-service", Object: "kubelet", Difference: drift.Difference{Field: "start type", Seen: "'manual'", Desired: "'auto'"}},
+			{Step: "transaction", Difference: drift.Difference{Seen: "it is unfinished"}},
+		},
+	}
+	var out bytes.Buffer
+	require.NoError(t, printText(&out, "status", report))
+	assert.Equal(t, `node         win1, release 2.0.0, kubelet v1.36.3
+rollback     goes to release 1.0.0
+service      kubelet is running, start type manual, process 7
+differs      kubelet: start type: 'manual', not 'auto'
+differs      it is unfinished
+`, out.String())
+}
+
+func TestARollbackWhereThereIsNothingSaysSoAndHasAnExitCodeOfItsOwn(t *testing.T) {
+	code, header, _ := wmcb(t, "", "rollback", "--install-dir", filepath.Join(t.TempDir(), "k"))
+	assert.Equal(t, 11, code)
+	assert.Equal(t, "Rollback", header.Kind)
+	assert.Equal(t, reason.RollbackUnavailable, header.Error.Code)
 }

@@ -108,13 +108,12 @@ type Processes interface {
 
 // Diff names what in have differs from want, field by field.
 func Diff(have, want Config) []drift.Difference {
-	var list []drift.Difference
+	list := commandDrift(have.CommandLine, want.CommandLine)
 	add := func(field string, have, want any) {
 		if fmt.Sprint(have) != fmt.Sprint(want) {
 			list = append(list, drift.Difference{Field: field, Seen: shown(have), Desired: shown(want)})
 		}
 	}
-	add("command line", have.CommandLine, want.CommandLine)
 	add("start type", have.StartType, want.StartType)
 	add("account", Account(have.Account), Account(want.Account))
 	add("dependencies", lower(have.Dependencies), lower(want.Dependencies))

@@ -101,7 +101,7 @@ func TestDriftIsNamedAndPutRight(t *testing.T) {
 			config, _ := n.Machine.Config(apply.KubeletService)
 			config.CommandLine += " --v=9"
 			_ = n.Machine.Update(apply.KubeletService, *config)
-		}, "kubelet-service", "command line: ", true},
+		}, "kubelet-service", "argument --v: '2, 9', not '2'", true},
 		"a firewall rule": {func(n *wmcbtest.Node) { delete(n.Firewall.Rules, "wsu-kubelet") }, "firewall-rule", drift.Missing, false},
 		"a stopped kubelet": {func(n *wmcbtest.Node) { _, _ = n.Machine.Stop(context.Background(), apply.KubeletService) },
 			"kubelet-running", "it is stopped, not running", true},
