@@ -79,13 +79,14 @@ func (p *program) isTemporary() bool {
 	return err == nil && matches
 }
 
-// sweep deletes what replaced programs left, and the copies of killed runs, as far as nobody runs them.
+// sweep deletes what replaced programs left, and the copies of killed runs, as far as nobody runs them. A folder's time is this machine's; what
+// tar.exe has unpacked has the archive's.
 func (p *program) sweep() {
 	const lifetime = 24 * time.Hour
 	securefile.SweepAside(filepath.Dir(p.target))
 	left, _ := filepath.Glob(filepath.Join(temporaryFolders(), "wmcb.exe")) // the pattern is good
 	for _, path := range left {
-		if info, err := os.Stat(path); err != nil || strings.EqualFold(path, p.self) || time.Since(info.ModTime()) < lifetime {
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || strings.EqualFold(path, p.self) || time.Since(info.ModTime()) < lifetime {
 			continue
 		}
 		if os.Remove(path) == nil {

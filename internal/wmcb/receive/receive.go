@@ -195,24 +195,58 @@ func receive(ctx context.Context, s store.Store, in io.Reader, m *transfer.Manif
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
-	for {
+	done := make(chan struct{})
+	defer close(done)
+	chunks, free, ended := unpack(reader, done)
+	for chunk := range chunks {
 		if ctx.Err() != nil {
 			return reason.Wrap(reason.Interrupted, "receive", ctx.Err(), "")
-		}
-		chunk, err := reader.Next()
-		switch {
-		case errors.Is(err, io.EOF) && m.Lane > 0:
-			return r.close()
-		case errors.Is(err, io.EOF):
-			return r.end(m.Session)
-		case err != nil:
-			return err
 		}
 		if err := r.take(chunk); err != nil {
 			return err
 		}
+		free <- chunk.Data
 	}
+	switch err := <-ended; {
+	case !errors.Is(err, io.EOF):
+		return err
+	case m.Lane > 0:
+		return r.close()
+	}
+	return r.end(m.Session)
+}
+
+// unpack reads and unpacks chunks while those before are written. What it gives back to free is used again. It ends with the stream, or once
+// done is closed and the stream gives something.
+func unpack(reader *transfer.Reader, done <-chan struct{}) (chunks chan transfer.Chunk, free chan []byte, ended chan error) {
+	const ahead = 3
+	chunks, free, ended = make(chan transfer.Chunk, ahead), make(chan []byte, ahead), make(chan error, 1)
+	for range ahead {
+		free <- make([]byte, transfer.ChunkSize)
+	}
+	go func() {
+		defer reader.Close()
+		defer close(chunks)
+		for {
+			var buffer []byte
+			select {
+			case buffer = <-free:
+			case <-done:
+				return
+			}
+			chunk, err := reader.Next(buffer)
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case chunks <- chunk:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return chunks, free, ended
 }
 
 // receiver takes the chunks of one stream.

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -189,7 +190,7 @@ func wholeChunks(t *testing.T, stream []byte) (chunks int) {
 	require.NoError(t, err)
 	defer r.Close()
 	for {
-		chunk, err := r.Next()
+		chunk, err := r.Next(make([]byte, transfer.ChunkSize))
 		if err != nil || chunk.Index != 0 {
 			return chunks
 		}
@@ -382,6 +383,25 @@ func TestACopyThatWasBroughtForTheRunIsMovedIntoPlace(t *testing.T) {
 	assert.True(t, report.Installed)
 	assert.FileExists(t, filepath.Join(b.install, "wmcb.exe"))
 	assert.NoDirExists(t, folder)
+}
+
+func TestACopyThatAnotherRunHasJustBroughtIsNotTakenForALeftover(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv("SystemRoot", root)
+	var copies []string
+	for _, name := range []string{"wsu-now", "wsu-old"} {
+		folder := filepath.Join(root, "Temp", name)
+		require.NoError(t, os.MkdirAll(folder, 0o700))
+		copies = append(copies, filepath.Join(folder, "wmcb.exe"))
+		require.NoError(t, os.WriteFile(copies[len(copies)-1], nil, 0o600))
+		require.NoError(t, os.Chtimes(copies[len(copies)-1], time.Unix(0, 0), time.Unix(0, 0)), "as tar.exe leaves it")
+	}
+	require.NoError(t, os.Chtimes(filepath.Dir(copies[1]), time.Time{}, time.Now().Add(-48*time.Hour)))
+	b := newBench(t)
+	_, err := b.receive(b.stream(nil))
+	require.NoError(t, err)
+	assert.FileExists(t, copies[0])
+	assert.NoDirExists(t, filepath.Dir(copies[1]))
 }
 
 func FuzzReceive(f *testing.F) {
