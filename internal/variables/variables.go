@@ -79,9 +79,17 @@ Only the cluster's kubeconfig and the way to the hosts have to be known; everyth
 or for one, or with ` + "`-e`" + `. A name with the prefix ` + "`wsu_`" + ` that is not in this list is refused, with the name that may have been meant.
 
 The hosts use Ansible's own connection variables: ` + "`ansible_host`, `ansible_port`, `ansible_user`, `ansible_password`, `ansible_ssh_private_key_file`" + `,
-` + "`ansible_ssh_private_key_passphrase`, `ansible_ssh_timeout`" + `. Of ` + "`ansible_ssh_common_args`" + ` the options ` + "`-i -l -p -o IdentityFile User Port UserKnownHostsFile`" + `
-` + "`StrictHostKeyChecking=yes|accept-new HostKeyAlias ConnectTimeout`" + ` are honoured; those that only tune OpenSSH are passed over; any other one is an
-error, and so is turning the host key check off.
+` + "`ansible_ssh_private_key_passphrase`, `ansible_ssh_timeout`" + `.
+
+Of ` + "`ansible_ssh_common_args`, `ansible_ssh_args` and `ansible_ssh_extra_args`" + ` these are honoured: ` + "`-4 -6 -F -i -J -l -o -p`" + ` and the options
+` + "`User Port HostName IdentityFile CertificateFile IdentitiesOnly IdentityAgent HostKeyAlias UserKnownHostsFile GlobalKnownHostsFile RevokedHostKeys`" + `
+` + "`ProxyJump AddressFamily PreferredAuthentications PubkeyAuthentication PasswordAuthentication KbdInteractiveAuthentication`" + `
+` + "`StrictHostKeyChecking=yes|ask|accept-new ConnectTimeout`, and `ProxyCommand=\"ssh -W %h:%p [OPTIONS] [USER@]BASTION\"`" + `, which is a ProxyJump. Options
+that only tune OpenSSH are passed over; any other one is an error, and so are another ProxyCommand and turning the host key check off.
+
+` + "`~/.ssh/config` and `/etc/ssh/ssh_config`" + ` are read for the same options except the last two of the list (Host, Include, Match
+all/final/host/originalhost/user/localuser); the variables win. A bastion has its own user, port and keys: from its Host entry, the agent, the usual key files or
+the ProxyCommand.
 
 With ` + "`ansible_connection=winrm`" + ` these are honoured: ` + "`ansible_winrm_scheme`, `_path`, `_transport` (kerberos, ntlm, certificate, basic)" + `,
 ` + "`_server_cert_validation`, `_ca_trust_path`, `_cert_pem`, `_cert_key_pem`, `_message_encryption`, `_service`, `_kerberos_hostname_override`, `_kinit_mode`" + `,
