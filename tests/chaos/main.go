@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -21,6 +23,7 @@ type chaos struct {
 	hosts                    map[string]*host
 	wmcb                     file
 	files                    []file
+	mu                       sync.Mutex
 	rows                     []*row
 }
 
@@ -76,6 +79,9 @@ func (c *chaos) run(only string) (err error) {
 		run  func() error
 	}{
 		{"cuts", func() error { return c.allCuts(ways) }},
+		{"breaks", func() error { return c.breaks(ways) }},
+		{"full", func() error { return c.full(ways[0]) }},
+		{"together", func() error { return c.together(way{"SSH", two, 22, 0, two.ssh}, ways[2]) }},
 	} {
 		if only == "" || strings.Contains(","+only+",", ","+step.name+",") {
 			if err := step.run(); err != nil {
@@ -86,18 +92,32 @@ func (c *chaos) run(only string) (err error) {
 	return c.print()
 }
 
-// allCuts: SSH with one lane and with several are one transport.
+// allCuts: SSH with one lane and with several are one transport. The transports' hosts are independent of each other.
 func (c *chaos) allCuts(ways []way) error {
-	for i, w := range ways {
-		count := c.count
-		if w.port == 22 {
-			count = (count + i) / 2
-		}
-		if err := c.cuts(w, count); err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
+	errs := make([]error, 2)
+	var wait sync.WaitGroup
+	wait.Go(func() { errs[0] = errorsOf(c.cuts(ways[0], (c.count+1)/2), c.cuts(ways[1], c.count/2)) })
+	wait.Go(func() { errs[1] = c.cuts(ways[2], c.count) })
+	wait.Wait()
+	return errorsOf(errs...)
+}
+
+// breaks: a few of what takes long to be noticed or is the same everywhere, and more where many cuts are asked for.
+func (c *chaos) breaks(ways []way) error {
+	few := 2 + c.count/100
+	for _, w := range ways[1:] {
+		for _, broken := range []struct {
+			name string
+			run  func(*place, *rand.Rand, measure, *row) error
+		}{
+			{"killed", c.killed}, {"forgotten", c.forgotten}, {"flipped bits", c.flipped},
+		} {
+			if err := c.each(w, broken.name, few, broken.run); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return c.each(ways[0], "rotten disks", 1, c.rotten)
 }
 
 func (c *chaos) print() error {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"wsu.windows/tests/line"
 )
 
 // file is one of a transfer.
@@ -102,6 +104,7 @@ type run struct {
 	cmd       *exec.Cmd
 	out, said bytes.Buffer
 	arguments string
+	ended     chan error
 }
 
 // begin starts the module transfer as Ansible does.
@@ -121,13 +124,25 @@ func (c *chaos) begin(connection map[string]any, install string, files []file) (
 	r := &run{arguments: arguments.Name()}
 	r.cmd = exec.Command(c.module, "transfer", r.arguments) //nolint:gosec,noctx // the program to test
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.said
-	return r, errorsOf(arguments.Close(), r.cmd.Start())
+	if err := errorsOf(arguments.Close(), r.cmd.Start()); err != nil {
+		return nil, err
+	}
+	r.ended = make(chan error, 1)
+	go func() { r.ended <- r.cmd.Wait() }()
+	return r, nil
+}
+
+// until waits until a line has carried so many bytes in all, or the module has ended.
+func (r *run) until(l *line.Line, bytes int64) {
+	for l.Sent.Load() < bytes && len(r.ended) == 0 {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // end waits for the module.
 func (r *run) end() (outcome, error) {
 	defer os.Remove(r.arguments)
-	err := r.cmd.Wait()
+	err := <-r.ended
 	o := outcome{said: r.said.String()}
 	o.attempts = 1 + strings.Count(o.said, "trying again")
 	if r.out.Len() == 0 {
@@ -179,6 +194,8 @@ type row struct {
 
 func (c *chaos) row(name string) *row {
 	r := &row{Name: name, begun: time.Now()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.rows = append(c.rows, r)
 	return r
 }

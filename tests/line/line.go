@@ -29,6 +29,8 @@ type Line struct {
 	flipAt    int64
 	flipBit   uint
 	silent    bool
+	speed     int64
+	held      chan struct{}
 	closed    bool
 	wait      sync.WaitGroup
 }
@@ -57,6 +59,7 @@ func (l *Line) Close() {
 	l.closed = true
 	l.mu.Unlock()
 	l.listener.Close()
+	l.Hold(false)
 	l.Cut()
 	l.wait.Wait()
 }
@@ -133,6 +136,47 @@ func (l *Line) Silence(silent bool) {
 	l.silent = silent
 }
 
+// Speed lets each direction of each connection carry so many bytes a second; 0: as many as it can.
+func (l *Line) Speed(bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.speed = bytes
+}
+
+// takes gives how long some bytes are under way because the line is slow.
+func (l *Line) takes(bytes int) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.speed == 0 {
+		return 0
+	}
+	return time.Duration(int64(bytes) * int64(time.Second) / l.speed)
+}
+
+// Hold keeps what is under way back, until it is told to let it go.
+func (l *Line) Hold(hold bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if hold == (l.held != nil) {
+		return
+	}
+	if hold {
+		l.held = make(chan struct{})
+		return
+	}
+	close(l.held)
+	l.held = nil
+}
+
+func (l *Line) letGo() {
+	l.mu.Lock()
+	held := l.held
+	l.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+}
+
 func (l *Line) accept() {
 	for {
 		near, err := l.listener.Accept()
@@ -170,6 +214,8 @@ func (l *Line) pass(from, to net.Conn, count *atomic.Int64, towardsHost bool) {
 	l.wait.Go(func() {
 		for p := range pieces {
 			time.Sleep(time.Until(p.at))
+			time.Sleep(l.takes(len(p.data)))
+			l.letGo()
 			data, over := l.allowed(from, p.data, count, towardsHost)
 			if len(data) > 0 {
 				if _, err := to.Write(data); err != nil {

@@ -36,7 +36,7 @@ func open(ctx context.Context, s *settings) (*connection, error) {
 		chain = append([]*settings{each}, chain...)
 	}
 	for _, each := range chain {
-		client, err := each.client(ctx, c.client)
+		client, line, err := each.client(ctx, c.client)
 		if err != nil {
 			if reason.Is(err, reason.HostUnreachable) || reason.Is(err, reason.ConnectionLost) {
 				err = c.blame(err)
@@ -44,7 +44,7 @@ func open(ctx context.Context, s *settings) (*connection, error) {
 			c.Close()
 			return nil, err
 		}
-		h := &hop{settings: each, client: client, ended: make(chan struct{})}
+		h := &hop{settings: each, client: client, heard: line, ended: make(chan struct{})}
 		c.hops, c.client = append(c.hops, h), client
 		go h.watch()
 		go h.keepAwake(c.done)
@@ -62,25 +62,26 @@ func (s *settings) object() string {
 func (s *settings) address() string { return net.JoinHostPort(s.host, fmt.Sprint(s.port)) }
 
 // client connects to one hop, through the one before it if there is one, and logs in.
-func (s *settings) client(ctx context.Context, through *ssh.Client) (*ssh.Client, error) {
+func (s *settings) client(ctx context.Context, through *ssh.Client) (*ssh.Client, *heard, error) {
 	keys := newHostKeys(s)
 	algorithms, err := keys.algorithms()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	login, err := newLogin(s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer login.close()
 	raw, err := s.connect(ctx, through)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, s.timeout+loginTime)
 	defer cancel()
 	stop := context.AfterFunc(limited, func() { raw.Close() }) // not a deadline: a forwarded connection has none
-	client, channels, requests, err := ssh.NewClientConn(raw, s.address(), &ssh.ClientConfig{
+	line := &heard{Conn: raw}
+	client, channels, requests, err := ssh.NewClientConn(line, s.address(), &ssh.ClientConfig{
 		User: s.user, Auth: login.methods, HostKeyCallback: keys.check, HostKeyAlgorithms: algorithms, ClientVersion: "SSH-2.0-wsu",
 	})
 	if err == nil && !stop() {
@@ -89,9 +90,9 @@ func (s *settings) client(ctx context.Context, through *ssh.Client) (*ssh.Client
 	}
 	if err != nil {
 		raw.Close()
-		return nil, s.explain(ctx, limited, err, keys, login)
+		return nil, nil, s.explain(ctx, limited, err, keys, login)
 	}
-	return ssh.NewClient(client, channels, requests), nil
+	return ssh.NewClient(client, channels, requests), line, nil
 }
 
 // connect reaches the hop's port.

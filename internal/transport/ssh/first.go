@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/pkg/sftp"
 
@@ -23,9 +24,16 @@ func (c *connection) sftp() (*sftp.Client, error) {
 	return c.files, c.noFiles
 }
 
-// PutFirst brings one file as a compressed tar stream into Windows' own tar.exe, or over SFTP where there is none: that takes more round
-// trips and more bytes.
+// shortLine is the round trip up to which SFTP is faster than to start tar.exe: it takes more round trips, and nothing is compressed.
+const shortLine = 3 * time.Millisecond
+
+// PutFirst brings one file as a compressed tar stream into Windows' own tar.exe, or over SFTP where the line is short or there is no tar.exe.
 func (c *connection) PutFirst(ctx context.Context, path string, content io.ReaderAt, size int64) (string, error) {
+	if roundTrip, _ := c.RoundTrip(ctx); roundTrip < shortLine {
+		if way, err := c.PutAgain(ctx, path, content, size); c.noFiles == nil {
+			return way, err
+		}
+	}
 	err := c.untar(ctx, path, content, size)
 	var failed *tarError
 	if !errors.As(err, &failed) {

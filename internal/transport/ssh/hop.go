@@ -2,7 +2,9 @@ package ssh
 
 import (
 	"fmt"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -12,12 +14,30 @@ import (
 type hop struct {
 	*settings
 	client *ssh.Client
+	heard  *heard
 	// ended is closed when the connection is over, for whatever reason.
 	ended chan struct{}
 
 	mu  sync.Mutex
 	why error
 }
+
+// heard is a connection that knows when something came from the far end last.
+type heard struct {
+	net.Conn
+	last atomic.Int64 // in nanoseconds, of the Unix time
+}
+
+func (h *heard) Read(p []byte) (int, error) {
+	n, err := h.Conn.Read(p)
+	if n > 0 {
+		h.last.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// silent gives how long nothing came.
+func (h *heard) silent() time.Duration { return time.Since(time.Unix(0, h.last.Load())) }
 
 // watch waits for the end.
 func (h *hop) watch() {
@@ -62,19 +82,28 @@ func (h *hop) keepAwake(done <-chan struct{}) {
 	}
 }
 
-// probe asks the far end for any answer; it is nil, too, when done is closed.
+// probe asks the far end for any answer; it is nil, too, when done is closed. On a slow line the question stands behind what was sent before
+// it, but then the far end says again and again that it takes that: only silence is no answer.
 func (h *hop) probe(within time.Duration, done <-chan struct{}) error {
 	answered := make(chan error, 1)
 	go func() {
 		_, _, err := h.client.SendRequest("keepalive@openssh.com", true, nil)
 		answered <- err
 	}()
-	select {
-	case <-done:
-		return nil
-	case err := <-answered:
-		return err
-	case <-time.After(within):
-		return fmt.Errorf("it does not answer any more, for %s", within)
+	wait := time.NewTimer(within)
+	defer wait.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case err := <-answered:
+			return err
+		case <-wait.C:
+		}
+		left := within - h.heard.silent()
+		if left <= 0 {
+			return fmt.Errorf("it does not answer any more, for %s", within)
+		}
+		wait.Reset(left)
 	}
 }

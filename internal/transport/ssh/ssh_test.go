@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/transport"
+	tcp "wsu.windows/tests/line"
 )
 
 func TestACommandHasStreamsAndAnExitCode(t *testing.T) {
@@ -74,6 +76,29 @@ func TestAServerThatGoesAwayIsALostConnection(t *testing.T) {
 	c := dial(t, s.config(t))
 	_, err := c.Run(t.Context(), transport.Command{Line: "kill -9 $PPID; cat", Stdin: endless(t)})
 	assert.True(t, reason.Is(err, reason.ConnectionLost), err)
+}
+
+func TestASlowLineIsNotTakenForADeadOne(t *testing.T) {
+	const speed, windows = 512 << 10, 2 // a window, 2 MiB, is under way for 4 s
+	server := startServer(t)
+	slow, err := tcp.New(fmt.Sprintf("127.0.0.1:%d", server.port), 0)
+	require.NoError(t, err)
+	defer slow.Close()
+	config := server.config(t)
+	config.Port = slow.Port()
+	config.SSH.KnownHostsFile = write(t, strings.Replace(server.hostKey, fmt.Sprint(server.port), fmt.Sprint(slow.Port()), 1))
+	s, err := newSettings(config)
+	require.NoError(t, err)
+	s.keepAlive = pace{every: 100 * time.Millisecond, within: 2 * time.Second}
+	c, err := open(t.Context(), s)
+	require.NoError(t, err)
+	defer c.Close()
+	slow.Speed(speed)
+	var out bytes.Buffer
+	code, err := c.Run(t.Context(), transport.Command{Line: "wc -c", Stdin: bytes.NewReader(make([]byte, windows*(2<<20))), Stdout: &out})
+	require.NoError(t, err)
+	assert.Zero(t, code)
+	assert.Equal(t, fmt.Sprint(windows*(2<<20)), strings.TrimSpace(out.String()))
 }
 
 func TestTheFirstFileComesOverSFTPAndGoesAgain(t *testing.T) {
