@@ -14,10 +14,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // asideMark is in the name of everything that RenameAside left.
 const asideMark = ".wsu-old-"
+
+// newMark is in the name of what is being written.
+const newMark = ".wsu-new-"
 
 // Write replaces the file with content, atomically and durably, with access for SYSTEM and Administrators alone. Where a process holds
 // the old file so that it cannot be replaced, the old one is renamed aside first.
@@ -35,7 +39,7 @@ func Write(path string, content []byte) error {
 
 // writeTemporary leaves a complete file, flushed to the disk, beside path.
 func writeTemporary(path string, content io.Reader) (string, error) {
-	temporary := path + ".wsu-new-" + randomName()
+	temporary := path + newMark + randomName()
 	file, err := create(temporary)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", temporary, err)
@@ -69,7 +73,7 @@ func replace(temporary, path string) error {
 // Place makes path the content of source: by a hard link, or by a copy where the file system or the volume has none. The digest, 64
 // hexadecimal digits, is verified on what lies there in the end. An existing file gives way in one rename.
 func Place(source, path, digest string) error {
-	temporary := path + ".wsu-new-" + randomName()
+	temporary := path + newMark + randomName()
 	if err := os.Link(source, temporary); err != nil {
 		return Copy(source, path, digest)
 	}
@@ -144,10 +148,10 @@ func RenameAside(path string) error {
 
 // SweepAside deletes what RenameAside and broken off writes left in a folder, as far as it is no longer held.
 func SweepAside(folder string) {
-	for _, pattern := range []string{"*" + asideMark + "*", "*.wsu-new-*"} {
-		left, _ := filepath.Glob(filepath.Join(folder, pattern)) // the pattern is good
-		for _, path := range left {
-			os.Remove(path)
+	left, _ := os.ReadDir(folder) // what cannot be listed is not ours
+	for _, file := range left {
+		if strings.Contains(file.Name(), asideMark) || strings.Contains(file.Name(), newMark) {
+			os.Remove(filepath.Join(folder, file.Name()))
 		}
 	}
 }

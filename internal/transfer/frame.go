@@ -40,7 +40,7 @@ type Base interface {
 	Size() int64
 }
 
-// Chunk is one chunk of a content. Data are valid until the next one is read.
+// Chunk is one chunk of a content.
 type Chunk struct {
 	// Index counts in the manifest, Offset is in bytes.
 	Index  int
@@ -55,7 +55,6 @@ type Reader struct {
 	bases    func(sha256 string) (Base, error)
 	decoder  *zstd.Decoder
 	wire     []byte
-	raw      []byte
 }
 
 // NewReader reads the frames of a stream whose manifest was read already. bases opens what differences are made to.
@@ -70,8 +69,8 @@ func NewReader(r io.Reader, m *Manifest, bases func(sha256 string) (Base, error)
 // Close frees what the reader holds.
 func (r *Reader) Close() { r.decoder.Close() }
 
-// Next gives the next chunk; io.EOF at the stream's end. A stream that breaks off is a reason.ConnectionLost, never io.EOF.
-func (r *Reader) Next() (Chunk, error) {
+// Next gives the next chunk, in the buffer's memory, which has room for ChunkSize bytes; io.EOF at the stream's end. A stream that breaks off is a reason.ConnectionLost, never io.EOF.
+func (r *Reader) Next(buffer []byte) (Chunk, error) {
 	var header [headerLength]byte
 	if _, err := io.ReadFull(r.r, header[:]); err != nil {
 		return Chunk{}, brokenOff(err)
@@ -94,7 +93,7 @@ func (r *Reader) Next() (Chunk, error) {
 	if _, err := io.ReadFull(r.r, r.wire); err != nil {
 		return Chunk{}, brokenOff(err)
 	}
-	data, err := r.unpack(f, content)
+	data, err := r.unpack(f, content, buffer[:0])
 	if err != nil {
 		return Chunk{}, err
 	}
@@ -104,12 +103,12 @@ func (r *Reader) Next() (Chunk, error) {
 	return Chunk{Index: int(f.index), Offset: int64(f.chunk) * ChunkSize, Data: data}, nil
 }
 
-func (r *Reader) unpack(f frame, content Content) (_ []byte, err error) {
+func (r *Reader) unpack(f frame, content Content, raw []byte) (_ []byte, err error) {
 	switch f.kind {
 	case kindPlain:
-		return r.wire, nil
+		raw = append(raw, r.wire...)
 	case kindZstd:
-		r.raw, err = r.decoder.DecodeAll(r.wire, r.raw[:0])
+		raw, err = r.decoder.DecodeAll(r.wire, raw)
 	case kindDelta:
 		if content.Base == "" {
 			return nil, damaged("it has a difference to nothing")
@@ -118,15 +117,15 @@ func (r *Reader) unpack(f frame, content Content) (_ []byte, err error) {
 		if base, err = r.bases(content.Base); err != nil {
 			return nil, err
 		}
-		if r.raw, err = delta.Decode(r.raw[:0], r.wire, base, base.Size(), int(f.raw)); err != nil && !errors.Is(err, delta.ErrDamaged) {
+		if raw, err = delta.Decode(raw, r.wire, base, base.Size(), int(f.raw)); err != nil && !errors.Is(err, delta.ErrDamaged) {
 			return nil, err // the base cannot be read
 		}
 	}
-	if err == nil && len(r.raw) != int(f.raw) {
+	if err == nil && len(raw) != int(f.raw) {
 		err = errors.New("its length is wrong")
 	}
 	if err != nil {
 		return nil, damaged("a chunk cannot be unpacked: " + err.Error())
 	}
-	return r.raw, nil
+	return raw, nil
 }

@@ -53,7 +53,7 @@ func received(t testing.TB, stream, base []byte) map[int64][]byte {
 	defer r.Close()
 	all := map[int64][]byte{}
 	for {
-		chunk, err := r.Next()
+		chunk, err := r.Next(make([]byte, ChunkSize))
 		if errors.Is(err, io.EOF) {
 			return all
 		}
@@ -205,7 +205,7 @@ func oneFrame(t *testing.T, content Content, header frame, data []byte) error {
 		func(string) (Base, error) { return bytes.NewReader(nil), nil })
 	require.NoError(t, err)
 	defer r.Close()
-	_, err = r.Next()
+	_, err = r.Next(make([]byte, ChunkSize))
 	return err
 }
 
@@ -266,7 +266,7 @@ func FuzzReader(f *testing.F) {
 		require.NoError(t, err)
 		defer r.Close()
 		for {
-			chunk, err := r.Next()
+			chunk, err := r.Next(make([]byte, ChunkSize))
 			if err != nil {
 				return
 			}

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"archive/tar"
+	"bufio"
 	"errors"
 	"io"
 
@@ -15,7 +16,9 @@ func TarLine(drive string) string {
 
 // WriteTar writes a compressed tar archive with one file, whose name has slashes.
 func WriteTar(w io.Writer, name string, content io.ReaderAt, size int64) error {
-	packed, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	const piece = 256 << 10 // the compressor writes a few hundred bytes at a time, each of which would be a packet
+	buffered := bufio.NewWriterSize(w, piece)
+	packed, err := gzip.NewWriterLevel(buffered, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
@@ -24,5 +27,5 @@ func WriteTar(w io.Writer, name string, content io.ReaderAt, size int64) error {
 	if err == nil {
 		_, err = io.Copy(archive, io.NewSectionReader(content, 0, size))
 	}
-	return errors.Join(err, archive.Close(), packed.Close())
+	return errors.Join(err, archive.Close(), packed.Close(), buffered.Flush())
 }
