@@ -13,6 +13,7 @@ import (
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/transaction"
 	"wsu.windows/internal/winservice"
+	"wsu.windows/internal/wmcb/foreign"
 )
 
 // KubeletService is the name that the kubelet gives the SCM for itself (k8s.io/kubernetes cmd/kubelet/app/init_windows.go).
@@ -91,13 +92,17 @@ func (b *builder) serviceStep(want winservice.Config) transaction.Step {
 	}
 }
 
-// refuseForeign tells a kubelet of ours by where its programs lie.
+// refuseForeign leaves another tool's kubelet alone, even where it has taken this machine over from us. One of ours is told by where its
+// programs lie; another one on a node of ours was changed by hand, and is put right.
 func (b *builder) refuseForeign(have *winservice.Config) error {
+	if err := foreign.Check(b.host.Services, b.layout.install); err != nil {
+		return err
+	}
 	program := strings.ToLower(strings.TrimPrefix(have.CommandLine, `"`))
 	if strings.HasPrefix(program, strings.ToLower(b.layout.releases)) || b.before != nil && b.before.Current != nil {
 		return nil
 	}
-	return reason.New(reason.ForeignKubelet, "service "+KubeletService, "it is another tool's: "+have.CommandLine, "")
+	return foreign.Unknown(have)
 }
 
 func (b *builder) firewallStep() transaction.Step {

@@ -14,16 +14,12 @@ import (
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/winservice"
 	"wsu.windows/internal/winsystem"
+	"wsu.windows/internal/wmcb/foreign"
 	"wsu.windows/internal/wmcb/state"
 )
 
 // builds are the supported ones.
 var builds = map[int]string{17763: "Windows Server 2019", 20348: "Windows Server 2022", 26100: "Windows Server 2025"}
-
-// foreignServices belong to other tools that make nodes.
-var foreignServices = map[string]string{
-	"windows-instance-config-daemon": "the Windows Machine Config Operator", "rke2": "RKE2", "wicd": "the Windows Machine Config Operator",
-}
 
 const kubeletPort = 10250
 
@@ -130,10 +126,9 @@ func program(commandLine string) string {
 // kubelet refuses a machine that somebody else has made a node. An unfinished transaction of ours is not somebody else.
 func (e *examination) kubelet() nodereport.Check {
 	const name = "kubelet"
-	for service, owner := range foreignServices {
-		if config, err := e.Host.Services.Config(service); err == nil && config != nil {
-			return fail(name, reason.ForeignNode, fmt.Sprintf("the service %s belongs to %s", service, owner), "Remove the node with that tool first.")
-		}
+	if err := foreign.Check(e.Host.Services, e.Request.Paths.Install); err != nil {
+		known := reason.Of(err)
+		return fail(name, known.Code, known.Object+": "+known.Problem, known.Remedy)
 	}
 	config, err := e.Host.Services.Config("kubelet")
 	if err != nil {
@@ -148,7 +143,8 @@ func (e *examination) kubelet() nodereport.Check {
 	case journal == nil:
 		return pass(name, "there is one of an unfinished run, which the next one settles")
 	}
-	return fail(name, reason.ForeignKubelet, "there is a service kubelet that wmcb did not make: "+config.CommandLine, "")
+	unknown := reason.Of(foreign.Unknown(config))
+	return fail(name, unknown.Code, unknown.Object+": "+unknown.Problem, unknown.Remedy)
 }
 
 func (e *examination) disk() nodereport.Check {
