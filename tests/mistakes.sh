@@ -4,7 +4,7 @@
 # sandbox's programs; starts and ends a sandbox of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export SANDBOX_ODD=3=linux,4=no-containerd,5=build:14393
+export SANDBOX_ODD=3=linux,4=no-containerd,5=build:14393 SANDBOX_WINRM=2
 SANDBOX_HOSTS=5 SANDBOX_SUBNET=10.97.0.0/24
 # shellcheck source=tests/sandbox.sh
 source tests/sandbox.sh
@@ -19,11 +19,15 @@ kubectl() { "$SANDBOX_DIR/bin/kubectl" --kubeconfig "$kubeconfig" "$@"; }
 on_host() { # on_host NUMBER COMMAND
   ssh -i "$SANDBOX_DIR/ssh/id_ed25519" -o UserKnownHostsFile="$SANDBOX_DIR/ssh/known_hosts" "Administrator@10.97.0.$((10 + $1))" "$2" 2>&1 || true
 }
-# What a mistake must not change: the cluster's nodes and requests, the first host's drive and its services.
+# What a mistake must not change: the cluster's nodes and requests, the drive and the services of the host that it is about.
+about=1
 state() {
   kubectl get nodes,csr -o name
-  on_host 1 'dir /b C:\ & dir /b C:\Windows\Temp & reg query HKLM\SYSTEM\CurrentControlSet\Services\kubelet'
+  on_host "$about" 'dir /b C:\ & dir /b C:\Windows\Temp & reg query HKLM\SYSTEM\CurrentControlSet\Services\kubelet'
 }
+# What no output may hold: the password of the sandbox's accounts, and the wrong one.
+echo 'ansible_password: Wrong-Wsu-0123456789' >"$work/wrong-password.yml"
+{ sed -n 's/^ *ansible_password: *//p' "$inventory/hosts.yml" | sort -u; echo Wrong-Wsu-0123456789; } >"$work/secrets"
 failures=0
 mistake() { # mistake NAME REASON TEXT ARGUMENT...: scaleup with these arguments fails with this reason and this text
   local name=$1 reason=$2 text=$3 output before after
@@ -38,6 +42,8 @@ mistake() { # mistake NAME REASON TEXT ARGUMENT...: scaleup with these arguments
     problem "$name" "no reason $reason" "$output"
   elif ! tr -s '\n ' ' ' <<<"$output" | grep -qF -- "$text"; then
     problem "$name" "no text '$text'" "$output"
+  elif grep -qF -f "$work/secrets" <<<"$output"; then
+    problem "$name" "a password is shown" "$output"
   elif [[ $before != "$after" ]]; then
     problem "$name" "something was changed: $(diff <(echo "$before") <(echo "$after"))" "$output"
   else
@@ -60,7 +66,7 @@ mistake "a wrong value" argument_invalid wsu_ssh_host_key_fingerprint "${one[@]}
 
 ssh-keygen -q -t ed25519 -N '' -f "$work/other"
 mistake "a wrong SSH key" auth_failed "$work/other" "${one[@]}" -e "ansible_ssh_private_key_file=$work/other"
-mistake "a wrong password" auth_failed password "${one[@]}" -e "ansible_ssh_private_key_file=$work/other" -e ansible_password=wrong
+mistake "a wrong password" auth_failed password "${one[@]}" -e "ansible_ssh_private_key_file=$work/other" -e "@$work/wrong-password.yml"
 : >"$work/known_hosts"
 mistake "an unknown host key" host_key_unknown "wsu_ssh_host_key_policy=accept-new" "${one[@]}" \
   -e "wsu_ssh_known_hosts_file=$work/known_hosts" -e ansible_ssh_common_args=
@@ -75,6 +81,35 @@ mistake "an unsupported build" windows_unsupported 14393 --limit localhost,winho
 mistake "two hosts with one node name" node_name_duplicate "also that of winhost2" --limit localhost,winhost1,winhost2 -e wsu_node_name=same
 mistake "a name that no node can have" node_name_invalid "wsu_node_name" "${one[@]}" -e wsu_node_name=Not_A_Name
 mistake "an address of another machine" network_unsuitable "wsu_node_ip" "${one[@]}" -e wsu_node_ip=10.97.0.200
+
+about=2
+two=("--limit=localhost,winhost2")
+http=(-e ansible_winrm_scheme=http -e ansible_port=5985)
+other_ca=(-e "ansible_winrm_ca_trust_path=$SANDBOX_DIR/pki/mirror-ca.crt")
+mistake "WinRM: a wrong password" auth_failed "user Administrator was refused" "${two[@]}" -e "@$work/wrong-password.yml" -vvvv
+mistake "WinRM: a wrong password with basic" auth_failed "user Administrator was refused" "${two[@]}" -e "@$work/wrong-password.yml" -e ansible_winrm_transport=basic
+mistake "WinRM: no password" argument_invalid "needs ansible_user and ansible_password" "${two[@]}" -e ansible_password=
+mistake "WinRM: a certificate of nobody who is trusted" host_key_unknown ansible_winrm_ca_trust_path "${two[@]}" -e ansible_winrm_ca_trust_path=
+mistake "WinRM: a certificate of another authority" host_key_unknown wsu_winrm_certificate_fingerprint "${two[@]}" "${other_ca[@]}"
+mistake "WinRM: certificate checking turned off" argument_invalid wsu_winrm_certificate_fingerprint "${two[@]}" -e ansible_winrm_server_cert_validation=ignore
+mistake "WinRM: another certificate than the pinned one" host_key_mismatch "says another one" "${two[@]}" \
+  -e "wsu_winrm_certificate_fingerprint=SHA256:$(printf '0%.0s' {1..64})"
+mistake "WinRM: basic over http" argument_invalid "even the password" "${two[@]}" "${http[@]}" -e ansible_winrm_transport=basic
+mistake "WinRM: https at the port of http" host_unreachable "5986 is https, 5985 is http" "${two[@]}" -e ansible_port=5985
+mistake "WinRM: http at the port of https" connection_lost ansible_winrm_scheme "${two[@]}" -e ansible_winrm_scheme=http
+mistake "WinRM: a login that is not supported" argument_invalid '"credssp" is not supported' "${two[@]}" -e ansible_winrm_transport=credssp
+mistake "WinRM: a client certificate that the host does not know" auth_failed "client certificate" "${two[@]}" -e ansible_winrm_transport=certificate \
+  -e "ansible_winrm_cert_pem=$SANDBOX_DIR/pki/admin.crt" -e "ansible_winrm_cert_key_pem=$SANDBOX_DIR/pki/admin.key"
+mistake "WinRM: a host that is down" host_unreachable 10.97.0.99 "${two[@]}" -e ansible_host=10.97.0.99 -e ansible_winrm_connection_timeout=3
+kerberos=(-e ansible_winrm_transport=kerberos -e ansible_user=Administrator@WSU.TEST)
+sed 's/:88$/:89/' "$SANDBOX_DIR/krb5.conf" >"$work/krb5.conf"
+KRB5_CONFIG=$work/krb5.conf mistake "WinRM: no Kerberos server" auth_failed "and the KDC in $work/krb5.conf" "${two[@]}" "${kerberos[@]}"
+KRB5_CONFIG=$work/nowhere mistake "WinRM: no Kerberos configuration" auth_failed "$work/nowhere cannot be used" "${two[@]}" "${kerberos[@]}"
+KRB5_CONFIG=$SANDBOX_DIR/krb5.conf mistake "WinRM: a wrong Kerberos password" auth_failed "Administrator@WSU.TEST cannot log in" "${two[@]}" "${kerberos[@]}" \
+  -e "@$work/wrong-password.yml"
+KRB5_CONFIG=$SANDBOX_DIR/krb5.conf mistake "WinRM: a host that the realm does not know" auth_failed "there is no ticket for HTTP/nowhere" "${two[@]}" "${kerberos[@]}" \
+  -e ansible_winrm_kerberos_hostname_override=nowhere
+about=1
 
 "$SANDBOX_DIR/bin/sandbox" fill winhost1 --leave 50000000 >/dev/null
 mistake "a full disk" disk_full "MB are needed" "${one[@]}"
