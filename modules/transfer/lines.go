@@ -8,10 +8,12 @@ import (
 	"wsu.windows/internal/transport"
 )
 
-// One SSH connection has at most 2 MiB on their way: beyond these round trips, one alone does not fill a fast line.
+// One SSH connection has at most 2 MiB on their way, and WinRM at most one message: beyond these round trips, one alone does not fill a
+// fast line. Where it does, further ones only cost logins.
 const (
-	twoLinesFrom  = 5 * time.Millisecond
-	fourLinesFrom = 20 * time.Millisecond
+	twoLinesFrom        = 5 * time.Millisecond
+	fourLinesFrom       = 20 * time.Millisecond
+	fourLinesFromSerial = 3 * time.Millisecond
 )
 
 // lines are the connections to one host: the main one, and those for lanes beside it, which log in while other things go on.
@@ -49,9 +51,9 @@ func (l *lines) useful(ctx context.Context) int {
 	const all = 4
 	roundTrip, serial := l.main.RoundTrip(ctx)
 	switch {
-	case serial || roundTrip >= fourLinesFrom:
+	case serial && roundTrip >= fourLinesFromSerial || roundTrip >= fourLinesFrom:
 		return all
-	case roundTrip >= twoLinesFrom:
+	case serial || roundTrip >= twoLinesFrom:
 		return all / 2
 	}
 	return 1

@@ -26,6 +26,8 @@ type connection struct {
 	mu    sync.Mutex
 	free  []*channel
 	shell string
+	// fastest is the shortest time that a message and its answer took.
+	fastest time.Duration
 }
 
 // Dial logs in. Its errors are reason.Errors that tell a host that is down from one that is another, and from a refused login.
@@ -69,12 +71,13 @@ func (c *connection) ask(ctx context.Context, envelope []byte) (*answer, error) 
 	if err != nil {
 		return nil, err
 	}
+	begun := time.Now()
 	raw, err := channel.post(ctx, envelope)
 	if err != nil {
 		channel.close()
 		return nil, err
 	}
-	c.give(channel)
+	c.give(channel, time.Since(begun))
 	return c.parse(raw)
 }
 
@@ -90,9 +93,12 @@ func (c *connection) take(ctx context.Context) (*channel, error) {
 	return c.open(ctx, c.way, c.tickets)
 }
 
-func (c *connection) give(channel *channel) {
+func (c *connection) give(channel *channel, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.fastest == 0 || took < c.fastest {
+		c.fastest = took
+	}
 	c.free = append(c.free, channel)
 }
 

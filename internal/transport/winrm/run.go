@@ -78,15 +78,18 @@ func (c *connection) receive(ctx context.Context, id string, command transport.C
 	}
 }
 
-// feed sends standard input, each piece once the host has taken the one before. A command that reads no more ends it without an error.
+// feed sends standard input, each piece once the host has taken the one before. A command that reads no more ends it without an error. What
+// is there is sent, also where it is less than a message holds: whoever writes it may wait for what the command says to it.
 func (c *connection) feed(ctx context.Context, id string, stdin io.Reader) error {
+	in := newInput(ctx, stdin)
+	defer in.close()
 	data, message := make([]byte, sendSize), make([]byte, 0, maxEnvelope)
 	for {
-		n, readErr := io.ReadFull(stdin, data)
+		n, readErr := in.take(data)
 		if ctx.Err() != nil {
 			return nil
 		}
-		last := errors.Is(readErr, io.EOF) || errors.Is(readErr, io.ErrUnexpectedEOF)
+		last := errors.Is(readErr, io.EOF)
 		if readErr != nil && !last {
 			return reason.Wrap(reason.ConnectionLost, c.object(), readErr, "")
 		}
@@ -113,5 +116,9 @@ func (c *connection) finish(ctx context.Context, id string, err error) {
 	_, _ = c.ask(ctx, c.signal(c.shell, id, terminate)) // a shell that is gone has no commands
 }
 
-// RoundTrip is not measured: whatever it is, a command's input waits for it.
-func (c *connection) RoundTrip(context.Context) (time.Duration, bool) { return 0, true }
+// RoundTrip is the fastest message of this connection so far: creating the shell is one.
+func (c *connection) RoundTrip(context.Context) (time.Duration, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fastest, true
+}
