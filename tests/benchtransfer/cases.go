@@ -16,14 +16,14 @@ import (
 
 // overSSH: the release's real payload, beside sftp and scp, on short and long lines.
 func (b *bench) overSSH() error {
-	files, total, err := b.release()
+	ours, all, total, err := b.release()
 	if err != nil {
 		return err
 	}
-	if err := b.cold(files, total); err != nil {
+	if err := b.cold(ours, total); err != nil {
 		return err
 	}
-	return b.onLines("SSH, payload", files, total, map[time.Duration]float64{0: 2, 10 * time.Millisecond: 2, 50 * time.Millisecond: 2}, true)
+	return b.onLines("SSH, payload", ours, all, total, map[time.Duration]float64{0: 2, 10 * time.Millisecond: 2, 50 * time.Millisecond: 2}, true)
 }
 
 // cold is the first transfer of a release from a control host: nothing is packed yet.
@@ -53,10 +53,10 @@ func (b *bench) random() error {
 	if err != nil {
 		return err
 	}
-	return b.onLines("SSH, 256 MiB random", []file{f}, f.Size, map[time.Duration]float64{0: 1, 10 * time.Millisecond: 1.5, 50 * time.Millisecond: 1.5}, false)
+	return b.onLines("SSH, 256 MiB random", []file{f}, []file{f}, f.Size, map[time.Duration]float64{0: 1, 10 * time.Millisecond: 1.5, 50 * time.Millisecond: 1.5}, false)
 }
 
-func (b *bench) onLines(name string, files []file, total int64, want map[time.Duration]float64, scp bool) error {
+func (b *bench) onLines(name string, ours, all []file, total int64, want map[time.Duration]float64, scp bool) error {
 	h := b.hosts["winhost1"]
 	for _, roundTrip := range []time.Duration{0, 10 * time.Millisecond, 50 * time.Millisecond} {
 		l, err := line.New(h.Address+":22", roundTrip)
@@ -69,13 +69,13 @@ func (b *bench) onLines(name string, files []file, total int64, want map[time.Du
 				if err := h.empty(); err != nil {
 					return 0, err
 				}
-				last, err = b.transfer(h.ssh(l.Port()), files)
+				last, err = b.transfer(h.ssh(l.Port()), ours)
 				return last.took, err
 			},
-			func() (time.Duration, error) { return b.sftp(h, l.Port(), files) },
+			func() (time.Duration, error) { return b.sftp(h, l.Port(), all) },
 		}
 		if scp {
-			contenders = append(contenders, func() (time.Duration, error) { return b.scp(h, l.Port(), files) })
+			contenders = append(contenders, func() (time.Duration, error) { return b.scp(h, l.Port(), all) })
 		}
 		medians, err := b.median(contenders...)
 		l.Close()
@@ -92,7 +92,7 @@ func (b *bench) onLines(name string, files []file, total int64, want map[time.Du
 
 // overWinRM: the payload beside Ansible's way and winrmcp's.
 func (b *bench) overWinRM() error {
-	files, total, err := b.release()
+	files, all, total, err := b.release()
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (b *bench) overWinRM() error {
 			if err != nil {
 				return err
 			}
-			peers, err := rest.median(func() (time.Duration, error) { return b.ansibleWay(h, scheme, files) },
+			peers, err := rest.median(func() (time.Duration, error) { return b.ansibleWay(h, scheme, all) },
 				func() (time.Duration, error) { return b.winrmcpWay(h, scheme, total) })
 			if err != nil {
 				return err
@@ -133,14 +133,14 @@ func (b *bench) overWinRM() error {
 
 // delta: the kubelet of the next patch release, where the host has this one.
 func (b *bench) delta() error {
-	if b.next == "" {
-		return errors.New("give the other kubelet.exe with -next")
+	if b.previous == "" {
+		return errors.New("give the kubelet.exe of the release before with -previous")
 	}
-	present, err := b.cached(filepath.Join(b.payload, "kubelet.exe"))
+	present, err := b.cached(b.previous)
 	if err != nil {
 		return err
 	}
-	next, err := b.cached(b.next)
+	next, err := b.cached(filepath.Join(b.payload, "kubelet.exe"))
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (b *bench) delta() error {
 	if err != nil {
 		return err
 	}
-	b.add(result{Case: "next patch release of the kubelet", Seconds: again.took.Seconds(), Peer: "full send", PeerS: whole.took.Seconds(),
+	b.add(result{Case: "kubelet " + b.versions, Seconds: again.took.Seconds(), Peer: "full send", PeerS: whole.took.Seconds(),
 		Note:   fmt.Sprintf("%.2f MB instead of %.2f MB, 1/%.0f; the first time %.1f s, %s", mb(again.WireBytes), mb(whole.WireBytes), float64(whole.WireBytes)/float64(again.WireBytes), first.took.Seconds(), first.memory()),
 		Misses: again.WireBytes*4 > whole.WireBytes})
 	return nil
@@ -234,7 +234,7 @@ func (b *bench) nothing() error {
 
 // many: several hosts at once from one control host.
 func (b *bench) many() error {
-	files, total, err := b.release()
+	files, _, total, err := b.release()
 	if err != nil {
 		return err
 	}

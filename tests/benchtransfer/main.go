@@ -16,7 +16,8 @@ func main() {
 	b := &bench{}
 	flag.StringVar(&b.sandbox, "sandbox", ".sandbox", "folder of a running sandbox, whose host winhost1 has SSH and winhost2 WinRM as well")
 	flag.StringVar(&b.payload, "payload", "build/payload", "folder of the release's files")
-	flag.StringVar(&b.next, "next", "", "a kubelet.exe of another version")
+	flag.StringVar(&b.previous, "previous", "", "the kubelet.exe of the release before")
+	flag.StringVar(&b.versions, "kubernetes", "", "the versions of both, for the table")
 	flag.StringVar(&b.module, "module", "build/ansible_collections/wsu/windows/plugins/bin/wsu.linux-amd64", "the modules' binary")
 	flag.StringVar(&b.python, "python", ".venv-sandbox/bin/python", "a Python with pywinrm")
 	flag.StringVar(&b.decoder, "decoder", "", "a Windows program that writes the base64 lines of its standard input to a file")
@@ -30,7 +31,7 @@ func main() {
 }
 
 type bench struct {
-	sandbox, payload, next, module, python, decoder string
+	sandbox, payload, previous, versions, module, python, decoder string
 	runs                                            int
 	work                                            string
 	hosts                                           map[string]host
