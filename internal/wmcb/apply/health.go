@@ -209,7 +209,7 @@ func (w *healthWatch) isHeard(ctx context.Context) bool {
 	case at.IsZero():
 		w.unheard = errors.New("there is no Node " + w.spec.Node.Name)
 	default:
-		w.unheard = fmt.Errorf("Node %s was last heard of at %s, before this kubelet was started", w.spec.Node.Name, at.UTC().Format(time.RFC3339))
+		w.unheard = fmt.Errorf("the Node %s was last heard of at %s, before this kubelet was started", w.spec.Node.Name, at.UTC().Format(time.RFC3339))
 	}
 	return false
 }

@@ -40,6 +40,20 @@ func TestAKubeletThatTheAPIServerDoesNotHearOfIsUndone(t *testing.T) {
 	}
 }
 
+func TestAKubeletThatHangsIsUndone(t *testing.T) {
+	n := wmcbtest.New(t)
+	_, err := n.Apply(n.Spec("1.0.0"))
+	require.NoError(t, err)
+	n.Sick = "2.0.0"
+	two := n.Spec("2.0.0")
+	two.Kubelet.HealthTimeoutSeconds = 1
+	report, err := n.Apply(two)
+	require.True(t, reason.Is(err, reason.KubeletUnhealthy), "%v", err)
+	require.ErrorContains(t, err, "not healthy within 1s")
+	require.True(t, report.RolledBack)
+	require.Contains(t, n.Machine.Running(apply.KubeletService).CommandLine, "1.0.0")
+}
+
 func TestAKubeletThatWorksIsNotStoppedWhereTheAPIServerCannotBeReached(t *testing.T) {
 	n := wmcbtest.New(t)
 	_, err := n.Apply(n.Spec("1.0.0"))

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"wsu.windows/internal/nodereport"
@@ -36,7 +37,16 @@ func Restore(ctx context.Context, engine *transaction.Engine, found *state.State
 func (b *builder) commitRestored(id string, target *state.Applied) error {
 	next := b.next(id)
 	next.RolledBack = &state.RolledBack{From: b.before.Current.Release, At: time.Now().UTC().Format(time.RFC3339)}
-	next.Current, next.Previous = target, nil
+	current := *target
+	if left, err := b.before.Current.NodeSpec(); err == nil {
+		// What the node trusts came from this one's Ignition and stays.
+		spec := *b.spec
+		spec.Bootstrap = left.Bootstrap
+		if current.Spec, err = json.Marshal(spec); err != nil {
+			return err
+		}
+	}
+	next.Current, next.Previous = &current, nil
 	return b.save(next)
 }
 

@@ -69,6 +69,27 @@ func TestARollbackBringsTheReleaseBeforeBackExactlyAndOnce(t *testing.T) {
 	require.NoError(t, err, "an apply makes another one possible")
 }
 
+func TestWhatTheNodeTrustsOutlivesARollback(t *testing.T) {
+	n := wmcbtest.New(t)
+	_, err := n.Apply(n.Spec("1.0.0"))
+	require.NoError(t, err)
+	n.Ignition = append(n.Ignition, '\n') // the cluster has rendered another one meanwhile
+	two := n.Spec("2.0.0")
+	_, err = n.Apply(two)
+	require.NoError(t, err)
+	_, err = back(n, t)
+	require.NoError(t, err)
+	found, err := state.Load(n.Path("k"))
+	require.NoError(t, err)
+	spec, err := found.Current.NodeSpec()
+	require.NoError(t, err)
+	require.Equal(t, "1.0.0", spec.Release)
+	require.Equal(t, two.Bootstrap, spec.Bootstrap)
+	report, err := status.Run(t.Context(), status.Options{Install: n.Path("k"), Host: n.Host()})
+	require.NoError(t, err)
+	require.Empty(t, report.Drift)
+}
+
 func TestWhereNothingIsKeptARollbackSaysWhyAndChangesNothing(t *testing.T) {
 	n := wmcbtest.New(t)
 	_, err := rollback.Run(t.Context(), rollback.Options{Install: n.Path("nowhere"), Host: n.Host()})

@@ -73,7 +73,7 @@ func run(ctx context.Context, options Options, report *nodereport.Status) error 
 	if err != nil {
 		// An older wmcb.exe on a newer release's node: it says what it can say for certain.
 		add(report, "state", state.FileName, drift.Whole("nothing was compared: "+err.Error())...)
-		return nil
+		return nil //nolint:nilerr // the report has it
 	}
 	report.ClientCertificateNotAfter = notAfter(apply.ClientCertificate(spec.Paths.KubeletData), report)
 	report.ServingCertificateNotAfter = notAfter(apply.ServingCertificate(spec.Paths.KubeletData), report)

@@ -47,6 +47,8 @@ type Node struct {
 	Boundary, CrashAt int
 	// Deaf is what the API server says of a kubelet that it does not hear of; nil: it has heard of it just now.
 	Deaf func() (time.Time, error)
+	// Sick is in the command line of a kubelet that runs and never becomes healthy; empty: none is so.
+	Sick string
 	// Ignition is the worker Ignition that Spec names.
 	Ignition []byte
 
@@ -145,7 +147,7 @@ func New(t *testing.T) *Node {
 		return !strings.Contains(c.CommandLine, "kubelet") || n.IsWhole(c) == nil
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if n.Machine.Running(apply.KubeletService) == nil {
+		if running := n.Machine.Running(apply.KubeletService); running == nil || n.Sick != "" && strings.Contains(running.CommandLine, n.Sick) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
