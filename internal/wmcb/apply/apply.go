@@ -42,7 +42,7 @@ func Run(ctx context.Context, options Options) (nodereport.Apply, error) {
 	return report, err
 }
 
-// asReason gives errors without a reason one: FileLocked, Interrupted where the run was broken off, else ApplyFailed.
+// asReason gives errors without a reason one: FileLocked, DiskFull, Interrupted where the run was broken off, else ApplyFailed.
 func asReason(what string, err error) error {
 	var known *reason.Error
 	if errors.As(err, &known) {
@@ -58,6 +58,8 @@ func asReason(what string, err error) error {
 		return reason.Wrap(reason.Interrupted, what, err, "")
 	case store.IsHeld(err):
 		return reason.Wrap(reason.FileLocked, object, err, "")
+	case store.IsFull(err):
+		return reason.Wrap(reason.DiskFull, object, err, "")
 	case step != nil:
 		err = step.Err
 	}
