@@ -13,7 +13,8 @@ esac
 export SANDBOX_WINRM
 # shellcheck source=tests/sandbox.sh
 source tests/sandbox.sh
-export WSU_MOLECULE_SANDBOX=$SANDBOX_DIR
+# Molecule's own folder outlives a run that was killed, with links to a sandbox that is gone.
+export WSU_MOLECULE_SANDBOX=$SANDBOX_DIR MOLECULE_EPHEMERAL_DIRECTORY=$work/molecule
 # Molecule links to the inventory before the sandbox, which the scenario starts, has written it.
 mkdir -p "$SANDBOX_DIR/inventory/group_vars"
 touch "$SANDBOX_DIR/inventory/hosts.yml"
