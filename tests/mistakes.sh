@@ -87,7 +87,8 @@ two=("--limit=localhost,winhost2")
 http=(-e ansible_winrm_scheme=http -e ansible_port=5985)
 other_ca=(-e "ansible_winrm_ca_trust_path=$SANDBOX_DIR/pki/mirror-ca.crt")
 mistake "WinRM: a wrong password" auth_failed "user Administrator was refused" "${two[@]}" -e "@$work/wrong-password.yml" -vvvv
-mistake "WinRM: a wrong password with basic" auth_failed "user Administrator was refused" "${two[@]}" -e "@$work/wrong-password.yml" -e ansible_winrm_transport=basic
+mistake "WinRM: a wrong password with basic" auth_failed "user Administrator was refused" "${two[@]}" \
+  -e "@$work/wrong-password.yml" -e ansible_winrm_transport=basic
 mistake "WinRM: no password" argument_invalid "needs ansible_user and ansible_password" "${two[@]}" -e ansible_password=
 mistake "WinRM: a certificate of nobody who is trusted" host_key_unknown ansible_winrm_ca_trust_path "${two[@]}" -e ansible_winrm_ca_trust_path=
 mistake "WinRM: a certificate of another authority" host_key_unknown wsu_winrm_certificate_fingerprint "${two[@]}" "${other_ca[@]}"
@@ -107,8 +108,8 @@ KRB5_CONFIG=$work/krb5.conf mistake "WinRM: no Kerberos server" auth_failed "and
 KRB5_CONFIG=$work/nowhere mistake "WinRM: no Kerberos configuration" auth_failed "$work/nowhere cannot be used" "${two[@]}" "${kerberos[@]}"
 KRB5_CONFIG=$SANDBOX_DIR/krb5.conf mistake "WinRM: a wrong Kerberos password" auth_failed "Administrator@WSU.TEST cannot log in" "${two[@]}" "${kerberos[@]}" \
   -e "@$work/wrong-password.yml"
-KRB5_CONFIG=$SANDBOX_DIR/krb5.conf mistake "WinRM: a host that the realm does not know" auth_failed "there is no ticket for HTTP/nowhere" "${two[@]}" "${kerberos[@]}" \
-  -e ansible_winrm_kerberos_hostname_override=nowhere
+KRB5_CONFIG=$SANDBOX_DIR/krb5.conf mistake "WinRM: a host that the realm does not know" auth_failed "there is no ticket for HTTP/nowhere" \
+  "${two[@]}" "${kerberos[@]}" -e ansible_winrm_kerberos_hostname_override=nowhere
 about=1
 
 "$SANDBOX_DIR/bin/sandbox" fill winhost1 --leave 50000000 >/dev/null
