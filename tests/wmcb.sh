@@ -24,6 +24,7 @@ put $work/worker.ign /C:/payload/worker.ign
 put $work/wmcb.exe /C:/payload/wmcb.exe
 put $work/sandboxtest.exe /C:/payload/sandboxtest.exe
 BATCH
+arguments=$(printf ' "%s"' "$@") # cmd.exe takes | and & in quotes for letters
 # shellcheck disable=SC2029 # it is expanded here
 ssh "${options[@]}" "Administrator@$net.11" \
-  "set WSU_TEST_NODE_IP=$net.11&& set WSU_TEST_CRASH=${WSU_TEST_CRASH:-}&& set WSU_TEST_SEED=${WSU_TEST_SEED:-}&& C:\\payload\\sandboxtest.exe -test.timeout 90m -test.failfast $*"
+  "set WSU_TEST_NODE_IP=$net.11&& set WSU_TEST_CRASH=${WSU_TEST_CRASH:-}&& set WSU_TEST_SEED=${WSU_TEST_SEED:-}&& C:\\payload\\sandboxtest.exe -test.timeout 90m -test.failfast ${*:+$arguments}"
