@@ -17,6 +17,8 @@ isolate() {
     mount -n --bind "$dir" /mnt &&
     mount -n -t tmpfs -o mode=755,size=64m tmpfs /run && mkdir -p /run/winhost &&
     mount -n --bind /mnt /run/winhost && umount /mnt || return 1
+    # The endpoint's Python may lie in one of the folders that are hidden now.
+    [ -z "$WINHOST_WINRM" ] || { mkdir -p $home/python && mount -n --bind "${WINHOST_WINRM%/bin/*}" $home/python; } || return 1
     local scratch
     for scratch in /tmp /var/log /var/lib /var/tmp; do
         mount -n -t tmpfs -o mode=1777,size=256m tmpfs $scratch || return 1
@@ -75,7 +77,7 @@ count_boot() {
 winrm() {
     local options=()
     [ ! -e etc/winrm/keytab ] || options+=(--keytab etc/winrm/keytab)
-    KRB5_CONFIG=$home/etc/winrm/krb5.conf PYTHONPATH=$home/etc/winrm "$WINHOST_WINRM" -m winrm_endpoint --address "${WINHOST_ADDRESS%/*}" \
+    KRB5_CONFIG=$home/etc/winrm/krb5.conf PYTHONPATH=$home/etc/winrm $home/python/bin/python -m winrm_endpoint --address "${WINHOST_ADDRESS%/*}" \
         --http 5985 --https 5986 --users etc/winrm/users --tls-dir etc/winrm --client-ca etc/winrm/client-ca.crt "${options[@]}" \
         --latency-file $home/etc/winrm-latency-ms --results /run/winrm --results-as "\\\\?\\unix\\run\\winrm\\" --lone-kill --detach \
         --run $home/etc/session.sh -c </dev/null >>$home/log/winrm.log 2>&1
