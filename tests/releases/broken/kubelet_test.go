@@ -1,6 +1,7 @@
 package broken
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -55,6 +56,6 @@ func TestWhatTheRealKubeletRefusesIsRefused(t *testing.T) {
 
 func TestAHealthyOneSaysOk(t *testing.T) {
 	answer := httptest.NewRecorder()
-	health().ServeHTTP(answer, httptest.NewRequest("GET", "/healthz", nil))
+	health().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
 	assert.Equal(t, "200 ok", answer.Result().Status[:4]+answer.Body.String())
 }
