@@ -158,15 +158,15 @@ func (c *channel) post(ctx context.Context, envelope []byte) (answer []byte, err
 	if err != nil {
 		return nil, c.lost(ctx, err)
 	}
-	switch {
-	case status == http.StatusUnauthorized:
+	switch status {
+	case http.StatusUnauthorized:
 		_, offered := answerTo(header, "")
 		scheme, _, _ := strings.Cut(c.authorization, " ")
 		if scheme != "Basic" && c.authorization != "" {
 			scheme = "client certificate"
 		}
 		return nil, c.refused(scheme, offered)
-	case status == http.StatusOK || status == http.StatusInternalServerError: // a fault comes with 500
+	case http.StatusOK, http.StatusInternalServerError: // a fault comes with 500
 	default:
 		return nil, reason.New(reason.HostOutputInvalid, c.object(), fmt.Sprintf("it answers with the HTTP status %d", status),
 			"Check that this is WinRM's port and path, and that no proxy is in between.")
