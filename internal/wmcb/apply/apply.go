@@ -51,7 +51,7 @@ func asReason(what string, err error) error {
 	object := what
 	var step *transaction.StepError
 	if errors.As(err, &step) {
-		object = "step " + step.Step
+		object, err = "step "+step.Step, step.Err
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -60,8 +60,6 @@ func asReason(what string, err error) error {
 		return reason.Wrap(reason.FileLocked, object, err, "")
 	case store.IsFull(err):
 		return reason.Wrap(reason.DiskFull, object, err, "")
-	case step != nil:
-		err = step.Err
 	}
 	return reason.Wrap(reason.ApplyFailed, object, err, "")
 }
@@ -88,9 +86,11 @@ func run(ctx context.Context, options Options, report *nodereport.Apply) error {
 		return err
 	}
 	sayBefore(report, before)
+	changed := report.Changed
 	b, plan, err := newPlan(ctx, options, before, nil)
 	if err != nil {
 		fillSteps(report, plan)
+		report.Changed = changed // what the plan would have changed was not begun
 		return err
 	}
 	return b.transact(ctx, engine, plan, options.Progress, report, func(id string) error { return b.commit(id) })

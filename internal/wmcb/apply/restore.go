@@ -25,9 +25,13 @@ func Restore(ctx context.Context, engine *transaction.Engine, found *state.State
 		return err
 	}
 	b.restoring = true
+	changed := report.Changed
 	plan, err := b.plan(ctx)
 	if err != nil || engine == nil {
 		fillSteps(report, plan)
+		if err != nil {
+			report.Changed = changed
+		}
 		return err
 	}
 	return b.transact(ctx, engine, plan, say, report, func(id string) error { return b.commitRestored(id, target) })
