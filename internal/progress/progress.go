@@ -48,6 +48,19 @@ func (r *Reporter) Say(phase, text string) {
 	r.write(Event{Phase: phase, Text: text})
 }
 
+// PhaseReceived is that of Received: it is for the program that sends, not for people.
+const PhaseReceived = "received"
+
+// Received tells whoever sends a stream, at once, how many bytes of it have been written down.
+func (r *Reporter) Received(bytes int64) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.write(Event{Phase: PhaseReceived, Done: bytes})
+}
+
 // Bytes reports progress of a byte count; text names what is being moved.
 func (r *Reporter) Bytes(phase, text string, done, total int64) {
 	if r == nil {

@@ -13,6 +13,7 @@ const maxLine = 64 << 10
 // errorOutput takes a command's error output apart: progress is passed on, the last JSON line is the document, the rest is for messages.
 type errorOutput struct {
 	progress *progress.Reporter
+	received func(bytes int64)
 	line     []byte
 	document []byte
 	said     []byte
@@ -61,6 +62,12 @@ func (e *errorOutput) tail() string { return clean(string(e.said)) }
 func (e *errorOutput) pass(raw []byte) {
 	var event progress.Event
 	if json.Unmarshal(raw, &event) != nil || event.Phase == "" {
+		return
+	}
+	if event.Phase == progress.PhaseReceived {
+		if e.received != nil {
+			e.received(event.Done)
+		}
 		return
 	}
 	const longest = 300

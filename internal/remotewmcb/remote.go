@@ -63,6 +63,7 @@ type Remote struct {
 	way        string
 	progress   *progress.Reporter
 	question   *Question
+	received   func(bytes int64)
 }
 
 // Host says who is meant, and where progress goes.
@@ -137,6 +138,13 @@ func (r *Remote) Over(connection transport.Connection) *Remote {
 	over := *r
 	over.connection, over.installed = connection, true // r removes it
 	return &over
+}
+
+// Telling gives the same program, which tells what it has received of its input.
+func (r *Remote) Telling(received func(bytes int64)) *Remote {
+	telling := *r
+	telling.received = received
+	return &telling
 }
 
 // digest asks the program for its own digest; "" where there is none that answers.
@@ -239,7 +247,7 @@ func (r *Remote) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 		}
 	}
 	out := &bounded{left: maxDocument}
-	said := &errorOutput{progress: r.progress}
+	said := &errorOutput{progress: r.progress, received: r.received}
 	command := transport.Command{Line: strings.Join(append([]string{r.path}, args...), " "), Stdin: stdin, Stdout: out, Stderr: said}
 	if stdout != nil {
 		command.Stdout = stdout

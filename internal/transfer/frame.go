@@ -46,6 +46,8 @@ type Chunk struct {
 	Index  int
 	Offset int64
 	Data   []byte
+	// Wire is how many bytes its frame had.
+	Wire int64
 }
 
 // Reader reads the frames that follow a manifest. It is not safe for concurrent use.
@@ -100,7 +102,7 @@ func (r *Reader) Next(buffer []byte) (Chunk, error) {
 	if crc32.Checksum(data, castagnoli) != f.sum {
 		return Chunk{}, damaged("a chunk has the wrong checksum")
 	}
-	return Chunk{Index: int(f.index), Offset: int64(f.chunk) * ChunkSize, Data: data}, nil
+	return Chunk{Index: int(f.index), Offset: int64(f.chunk) * ChunkSize, Data: data, Wire: headerLength + int64(f.wire)}, nil
 }
 
 func (r *Reader) unpack(f frame, content Content, raw []byte) (_ []byte, err error) {

@@ -19,6 +19,8 @@ const keptSuffix = ".frames-v2-"
 type source interface {
 	// frame gives the frame of a chunk; buffer is used where it is large enough, and the data are valid as long as it.
 	frame(chunk int, buffer []byte) (frame, []byte, error)
+	// size gives how many bytes that has on the line.
+	size(chunk int) int64
 	io.Closer
 }
 
@@ -85,12 +87,14 @@ func (k *keptFrames) frame(chunk int, buffer []byte) (frame, []byte, error) {
 	return f, data, err
 }
 
+func (k *keptFrames) size(chunk int) int64 { return headerLength + int64(k.headers[chunk].wire) }
+
 func (k *keptFrames) Close() error { return k.file.Close() }
 
 // wireSize gives how many bytes the frames of some chunks have on the line.
 func (k *keptFrames) wireSize(chunks []int) (total int64) {
 	for _, chunk := range chunks {
-		total += headerLength + int64(k.headers[chunk].wire)
+		total += k.size(chunk)
 	}
 	return total
 }
@@ -172,5 +176,7 @@ func (p *plainFile) frame(chunk int, buffer []byte) (frame, []byte, error) {
 	data, err := p.read(chunk, buffer)
 	return frameOf(kindPlain, chunk, data, data), data, err
 }
+
+func (p *plainFile) size(chunk int) int64 { return headerLength + int64(p.content.chunkLength(chunk)) }
 
 func (p *plainFile) Close() error { return p.file.Close() }

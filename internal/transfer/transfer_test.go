@@ -4,6 +4,7 @@ package transfer
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/assert"
@@ -292,4 +294,53 @@ func BenchmarkSendKept(b *testing.B) {
 	for b.Loop() {
 		_ = send(b, f)
 	}
+}
+
+func TestNoMoreIsUnderWayThanACutMayCost(t *testing.T) {
+	content := make([]byte, 10*ChunkSize)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(content)
+	f := file(t, content)
+	const frame = headerLength + ChunkSize
+	synctest.Test(t, func(t *testing.T) {
+		w, err := NewWork([]File{f}, "ABCDEFGHIJKLMNOPQRSTUVWXY2")
+		require.NoError(t, err)
+		defer w.Close()
+		w.MaxUnderWay = 4 << 20
+		var streams [2]bytes.Buffer
+		var lanes sync.WaitGroup
+		w.AddLane()
+		for lane := range streams {
+			lanes.Go(func() { assert.NoError(t, w.Send(t.Context(), &streams[lane], lane)) })
+		}
+		frames := func() int { return (streams[0].Len() + streams[1].Len()) / frame }
+		synctest.Wait()
+		assert.Equal(t, 1, frames(), "the far end may be busy")
+		w.Arrived(0, 0)
+		synctest.Wait()
+		assert.Equal(t, 3, frames(), "a fourth one with its header would be too much")
+		for frames() < 10 {
+			before := frames()
+			w.Arrived(0, int64(streams[0].Len()/frame*frame))
+			w.Arrived(1, int64(streams[1].Len()/frame*frame))
+			synctest.Wait()
+			assert.LessOrEqual(t, frames(), before+3)
+		}
+		lanes.Wait()
+	})
+}
+
+func TestWhoWaitsForTheFarEndEndsWithTheTransfer(t *testing.T) {
+	f := file(t, program(3*ChunkSize))
+	synctest.Test(t, func(t *testing.T) {
+		w, err := NewWork([]File{f}, "")
+		require.NoError(t, err)
+		defer w.Close()
+		w.MaxUnderWay = 1
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Send(ctx, io.Discard, 0) }()
+		synctest.Wait()
+		cancel()
+		assert.ErrorIs(t, <-ended, context.Canceled)
+	})
 }

@@ -56,8 +56,15 @@ type Work struct {
 	session string
 	// Sent is called after each chunk with its bytes before compression, from one goroutine at a time.
 	Sent func(bytes int64)
+	// MaxUnderWay bounds what all lanes together have sent and the far end has not told Arrived of, in bytes of the line: that much is lost
+	// by a cut. 0 is no bound. Until the far end says anything, which may well be that it is busy, only one chunk is sent.
+	MaxUnderWay int64
 
 	mu      sync.Mutex
+	room    *sync.Cond
+	sent    [MaxLanes]int64
+	arrived [MaxLanes]int64
+	heard   bool
 	todo    []piece
 	wire    int64
 	begun   time.Time
@@ -69,11 +76,15 @@ type Work struct {
 	replaced []source
 }
 
-type piece struct{ index, chunk int }
+type piece struct {
+	index, chunk int
+	from         source
+}
 
 // NewWork opens the files, and packs those that nobody has packed before. A session is needed for more than one lane.
 func NewWork(files []File, session string) (*Work, error) {
 	w := &Work{files: files, session: session}
+	w.room = sync.NewCond(&w.mu)
 	m := w.manifest(0)
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -86,7 +97,7 @@ func NewWork(files []File, session string) (*Work, error) {
 		}
 		w.sources = append(w.sources, s)
 		for _, chunk := range f.chunks() {
-			w.todo = append(w.todo, piece{i, chunk})
+			w.todo = append(w.todo, piece{index: i, chunk: chunk})
 		}
 	}
 	return w, nil
@@ -105,12 +116,8 @@ func (w *Work) Bytes() (raw, wire int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.todo {
-		n := int64(w.files[p.index].chunkLength(p.chunk))
-		raw += n
-		if kept, is := w.sources[p.index].(*keptFrames); is {
-			n = kept.wireSize([]int{p.chunk})
-		}
-		wire += n
+		raw += int64(w.files[p.index].chunkLength(p.chunk))
+		wire += w.sources[p.index].size(p.chunk)
 	}
 	return raw, wire
 }
@@ -168,8 +175,27 @@ func (w *Work) Send(ctx context.Context, out io.Writer, lane int) error {
 	defer w.mu.Unlock()
 	if err != nil && w.failure == nil {
 		w.failure = err
+		w.room.Broadcast()
 	}
 	return err
+}
+
+// Arrived says how many bytes of a lane's frames the far end has written down.
+func (w *Work) Arrived(lane int, bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.arrived[lane] = max(w.arrived[lane], min(bytes, w.sent[lane]))
+	w.heard = true
+	w.room.Broadcast()
+}
+
+// fits reports whether so many bytes more may be under way.
+func (w *Work) fits(bytes int64) bool {
+	var underWay int64
+	for lane := range w.sent {
+		underWay += w.sent[lane] - w.arrived[lane]
+	}
+	return w.MaxUnderWay == 0 || underWay == 0 || w.heard && underWay+bytes <= w.MaxUnderWay
 }
 
 // AddLane announces a lane beside the main stream, before its Send. DropLane takes that back.
@@ -193,12 +219,17 @@ func (w *Work) send(ctx context.Context, out io.Writer, lane int) error {
 	if err := WriteManifest(b, w.manifest(lane)); err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.room.Broadcast()
+	})()
 	buffer := make([]byte, ChunkSize)
 	for {
-		if ctx.Err() != nil {
-			return ctx.Err()
+		p, found, err := w.next(ctx, lane, b.Flush)
+		if err != nil {
+			return err
 		}
-		p, found := w.next()
 		if !found {
 			break
 		}
@@ -245,25 +276,43 @@ func (w *Work) others(ctx context.Context) error {
 	return w.failure
 }
 
-func (w *Work) next() (piece, bool) {
+// next takes the next chunk, when it fits. What was written before is on its way while it waits.
+func (w *Work) next(ctx context.Context, lane int, flush func() error) (piece, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.failure != nil || len(w.todo) == 0 {
-		return piece{}, false
+	for flushed := false; ; {
+		if ctx.Err() != nil {
+			return piece{}, false, ctx.Err()
+		}
+		if w.failure != nil || len(w.todo) == 0 {
+			return piece{}, false, nil
+		}
+		p := w.todo[0]
+		p.from = w.sources[p.index]
+		if bytes := p.from.size(p.chunk); w.fits(bytes) {
+			w.todo = w.todo[1:]
+			w.sent[lane] += bytes
+			if w.begun.IsZero() {
+				w.begun = time.Now()
+			}
+			return p, true, nil
+		}
+		if flushed {
+			w.room.Wait()
+			continue
+		}
+		w.mu.Unlock()
+		err := flush()
+		w.mu.Lock()
+		if err != nil {
+			return piece{}, false, err
+		}
+		flushed = true
 	}
-	p := w.todo[0]
-	w.todo = w.todo[1:]
-	if w.begun.IsZero() {
-		w.begun = time.Now()
-	}
-	return p, true
 }
 
 func (w *Work) frame(p piece, buffer []byte) (frame, []byte, error) {
-	w.mu.Lock()
-	from := w.sources[p.index]
-	w.mu.Unlock()
-	header, data, err := from.frame(p.chunk, buffer)
+	header, data, err := p.from.frame(p.chunk, buffer)
 	header.index = uint32(p.index) //nolint:gosec // at most MaxContents
 	return header, data, err
 }

@@ -16,8 +16,12 @@ import (
 	stream "wsu.windows/internal/transfer"
 )
 
-// laneWorth is how many bytes on the line make a further lane worth its login.
-const laneWorth = 4 << 20
+const (
+	// laneWorth is how many bytes on the line make a further lane worth its login.
+	laneWorth = 4 << 20
+	// maxUnderWay is what a cut may cost, in bytes of the line.
+	maxUnderWay = 4 << 20
+)
 
 // send sends the files on one line, or on several at once.
 func (j *job) send(ctx context.Context, lines *lines, remote *remotewmcb.Remote, files []stream.File) error {
@@ -31,6 +35,9 @@ func (j *job) send(ctx context.Context, lines *lines, remote *remotewmcb.Remote,
 		j.done += n
 		j.result.SentBytes += n
 		j.env.Progress.Bytes("transfer", "files", j.done, j.total)
+	}
+	if !j.asText() { // whose last bytes wait for their line to be full
+		work.MaxUnderWay = maxUnderWay
 	}
 	j.noteDifferences(work)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -83,28 +90,35 @@ func (j *job) stream(ctx context.Context, remote *remotewmcb.Remote, work *strea
 	reader, writer := io.Pipe()
 	counted := &counter{w: writer, n: &j.result.WireBytes}
 	sent := make(chan error, 1)
+	sending, stop := context.WithCancel(ctx)
+	defer stop()
 	go func() {
-		err := j.encode(counted, func(w io.Writer) error { return work.Send(ctx, w, lane) })
+		err := j.encode(counted, func(w io.Writer) error { return work.Send(sending, w, lane) })
 		writer.CloseWithError(err)
 		sent <- err
 	}()
 	report := &nodereport.Receive{}
-	err := remote.Run(ctx, []string{"receive", "--install-dir", j.args.InstallDir}, reader, nil, report)
+	told := remote.Telling(func(bytes int64) { work.Arrived(lane, bytes) })
+	err := told.Run(ctx, []string{"receive", "--install-dir", j.args.InstallDir}, reader, nil, report)
 	reader.Close() // ends a sender whose stream nobody reads any more
+	stop()         // and one that waits for the far end to take it
 	sendErr := <-sent
 	if err == nil && report.Installed && lane == 0 {
 		remote.Moved()
 	}
-	if err != nil && sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) && ctx.Err() == nil {
+	if err != nil && sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) && !errors.Is(sendErr, context.Canceled) {
 		// The far end only saw a stream that broke off; what broke it is here.
 		return nil, reason.Wrap(reason.FileMissing, "a file of the payload's cache", sendErr, "Run it again; it is fetched anew.")
 	}
 	return report, err
 }
 
-// encode sends bytes as lines of base64 where they did not arrive as they were sent.
+// asText reports whether bytes did not arrive as they were sent, so that they have to come as text.
+func (j *job) asText() bool { return j.mistrust && j.args.Connection.Kind == "winrm" }
+
+// encode sends bytes as lines of base64 where it has to be text.
 func (j *job) encode(w io.Writer, send func(io.Writer) error) error {
-	if !j.mistrust || j.args.Connection.Kind != "winrm" {
+	if !j.asText() {
 		return send(w)
 	}
 	lines := base64lines.NewWriter(w)

@@ -92,7 +92,7 @@ func run(ctx context.Context, options Options, report *nodereport.Receive) error
 			return err
 		}
 		defer leave()
-		return receive(ctx, s, in, m, report)
+		return receive(ctx, options, s, in, m, report)
 	}
 	unlock, err := s.Lock(m.Session)
 	if err != nil {
@@ -123,7 +123,7 @@ func receiveMain(ctx context.Context, options Options, s store.Store, in io.Read
 	if err := s.Admit(m.Session); err != nil {
 		return err
 	}
-	received := receive(ctx, s, in, m, report)
+	received := receive(ctx, options, s, in, m, report)
 	if err := p.install(); err != nil {
 		return errors.Join(received, err)
 	}
@@ -188,9 +188,9 @@ func others(s store.Store, report *nodereport.Receive) error {
 }
 
 // receive takes chunks in any order. The main stream makes the contents visible at its end, when its lanes have ended.
-func receive(ctx context.Context, s store.Store, in io.Reader, m *transfer.Manifest, report *nodereport.Receive) error {
+func receive(ctx context.Context, options Options, s store.Store, in io.Reader, m *transfer.Manifest, report *nodereport.Receive) error {
 	r := &receiver{store: s, contents: m.Contents, report: report, open: make([]*store.Incoming, len(m.Contents)), bases: map[string]*store.Base{}}
-	defer r.close()
+	defer func() { _ = r.close() }() // after an error; else end and the lane have closed already
 	reader, err := transfer.NewReader(in, m, r.base)
 	if err != nil {
 		return err
@@ -198,6 +198,8 @@ func receive(ctx context.Context, s store.Store, in io.Reader, m *transfer.Manif
 	done := make(chan struct{})
 	defer close(done)
 	chunks, free, ended := unpack(reader, done)
+	var written int64
+	options.Progress.Received(written)
 	for chunk := range chunks {
 		if ctx.Err() != nil {
 			return reason.Wrap(reason.Interrupted, "receive", ctx.Err(), "")
@@ -205,6 +207,8 @@ func receive(ctx context.Context, s store.Store, in io.Reader, m *transfer.Manif
 		if err := r.take(chunk); err != nil {
 			return err
 		}
+		written += chunk.Wire
+		options.Progress.Received(written)
 		free <- chunk.Data
 	}
 	switch err := <-ended; {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,6 +24,7 @@ import (
 
 	"wsu.windows/internal/base64lines"
 	"wsu.windows/internal/nodereport"
+	"wsu.windows/internal/progress"
 	"wsu.windows/internal/reason"
 	"wsu.windows/internal/store"
 	"wsu.windows/internal/transfer"
@@ -230,6 +232,28 @@ func lanesBring(b *bench) {
 	require.NoError(t, err)
 	assert.Empty(t, left, "nothing partial stays")
 }
+
+func TestWhatHasBeenWrittenIsTold(t *testing.T) {
+	b := newBench(t, mixed(2*transfer.ChunkSize))
+	stream := b.stream(b.files)
+	var said bytes.Buffer
+	_, err := Run(t.Context(), Options{Install: b.install, Stdin: bytes.NewReader(stream), Progress: progress.New(&said), self: b.self()})
+	require.NoError(t, err)
+	var told []int64
+	for line := range strings.Lines(said.String()) {
+		var event progress.Event
+		require.NoError(t, json.Unmarshal([]byte(strings.TrimPrefix(line, progress.Prefix)), &event))
+		if event.Phase == progress.PhaseReceived {
+			told = append(told, event.Done)
+		}
+	}
+	header := 4 + int64(binary32(stream))
+	const end = 24
+	require.Len(t, told, 3)
+	assert.Equal(t, []int64{0, int64(len(stream)) - header - end}, []int64{told[0], told[2]}, "that it has begun, and all frames")
+}
+
+func binary32(b []byte) uint32 { return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3]) }
 
 func TestALaneOfAnotherTransferIsRefusedAndALaneAtWorkKeepsANewTransferAway(t *testing.T) {
 	b := newBench(t, mixed(100))
