@@ -17,6 +17,7 @@ import (
 // chaos is one run of this program.
 type chaos struct {
 	sandbox, payload, module string
+	ansible                  string
 	count                    int
 	seed                     uint64
 	work, cache              string
@@ -32,6 +33,7 @@ func main() {
 	flag.StringVar(&c.sandbox, "sandbox", ".sandbox", "folder of a running sandbox, whose host winhost1 has SSH and winhost2 WinRM as well")
 	flag.StringVar(&c.payload, "payload", "build/payload", "folder of the release's files")
 	flag.StringVar(&c.module, "module", "build/ansible_collections/wsu/windows/plugins/bin/wsu.linux-amd64", "the modules' binary")
+	flag.StringVar(&c.ansible, "ansible", ".venv/bin/ansible-playbook", "the ansible-playbook that joins hosts")
 	flag.IntVar(&c.count, "cuts", 20, "how often the line is cut on each transport")
 	flag.Uint64Var(&c.seed, "seed", 0, "the same seed makes the same chaos; 0: another one each time")
 	only := flag.String("only", "", "some cases only, separated by commas")
@@ -82,6 +84,7 @@ func (c *chaos) run(only string) (err error) {
 		{"breaks", func() error { return c.breaks(ways) }},
 		{"full", func() error { return c.full(ways[0]) }},
 		{"together", func() error { return c.together(way{"SSH", two, 22, 0, two.ssh}, ways[2]) }},
+		{"join", c.join},
 	} {
 		if only == "" || strings.Contains(","+only+",", ","+step.name+",") {
 			if err := step.run(); err != nil {

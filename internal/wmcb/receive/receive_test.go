@@ -253,7 +253,9 @@ func TestWhatHasBeenWrittenIsTold(t *testing.T) {
 	assert.Equal(t, []int64{0, int64(len(stream)) - header - end}, []int64{told[0], told[2]}, "that it has begun, and all frames")
 }
 
-func binary32(b []byte) uint32 { return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3]) }
+func binary32(b []byte) uint32 {
+	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+}
 
 func TestALaneOfAnotherTransferIsRefusedAndALaneAtWorkKeepsANewTransferAway(t *testing.T) {
 	b := newBench(t, mixed(100))
