@@ -81,20 +81,6 @@ func (h *host) connect() error {
 	return err
 }
 
-// cmd runs a command line in the host's cmd.exe.
-func (h *host) cmd(line string) (string, error) {
-	session, err := h.client.NewSession()
-	if err != nil {
-		return "", err
-	}
-	defer session.Close()
-	out, err := session.CombinedOutput(line)
-	if err != nil {
-		return "", fmt.Errorf("%s: %s: %w: %s", h.Name, line, err, out)
-	}
-	return string(out), nil
-}
-
 // remote is a path of the host as SFTP has it.
 func remote(windows string) string { return "/" + strings.ReplaceAll(windows, `\`, "/") }
 
@@ -194,17 +180,6 @@ func (h *host) honest(install string) error {
 		}
 	}
 	return nil
-}
-
-// programs gives the copies of wmcb.exe in the host's temporary folder.
-func (h *host) programs() (left []string, err error) {
-	names, err := h.names(`C:\Windows\Temp`)
-	for _, name := range names {
-		if strings.HasPrefix(name, "wsu-") && !strings.HasPrefix(name, "wsu-run-") {
-			left = append(left, name)
-		}
-	}
-	return left, err
 }
 
 // ssh is the connection of the module, over a line.
