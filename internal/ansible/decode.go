@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -127,7 +126,7 @@ func expandPath(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: the home directory is not known: %w", path, err)
 	}
-	return filepath.Join(home, path[1:]), nil
+	return home + path[1:], nil // as it is: a slash at the end says that it is a folder
 }
 
 func decodeValue(path string, value any, target reflect.Value, secret bool) error {

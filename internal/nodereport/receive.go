@@ -11,6 +11,8 @@ type Receive struct {
 	// Received are those that this run has brought, Bytes how many bytes of them, before compression.
 	Received []string `json:"received"`
 	Bytes    int64    `json:"bytes"`
+	// Moved is true where the temporary copy of wmcb.exe that ran was moved there, and its folder is gone.
+	Moved bool `json:"moved,omitempty"`
 	// SHA256 is the digest of this wmcb.exe, where a plan was asked for.
 	SHA256 string `json:"sha256,omitempty"`
 	// Installed is true where <install>\wmcb.exe is this wmcb.exe.

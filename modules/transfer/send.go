@@ -103,7 +103,7 @@ func (j *job) stream(ctx context.Context, remote *remotewmcb.Remote, work *strea
 	reader.Close() // ends a sender whose stream nobody reads any more
 	stop()         // and one that waits for the far end to take it
 	sendErr := <-sent
-	if err == nil && report.Installed && lane == 0 {
+	if err == nil && report.Moved {
 		remote.Moved()
 	}
 	if err != nil && sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) && !errors.Is(sendErr, context.Canceled) {

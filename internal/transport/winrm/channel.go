@@ -80,7 +80,11 @@ func (s *settings) open(ctx context.Context, way string, tickets *tickets) (*cha
 	}
 	if err != nil {
 		c.close()
-		return nil, c.lost(ctx, err)
+		if err = c.lost(ctx, err); !s.tls && reason.Is(err, reason.ConnectionLost) {
+			return nil, reason.New(reason.ConnectionLost, s.object(), "it broke off at the first message",
+				"Run it again; if it repeats, check ansible_port and ansible_winrm_scheme: 5986 is https, 5985 is http.")
+		}
+		return nil, err
 	}
 	return c, nil
 }

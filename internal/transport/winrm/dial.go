@@ -154,9 +154,9 @@ func (s *settings) untrusted(ctx context.Context, err error) error {
 		return reason.New(reason.HostKeyUnknown, s.object(), fmt.Sprintf("its certificate %s is not trusted: %s", fingerprint(refused.UnverifiedCertificates[0]), refused.Err),
 			"Give its CA in ansible_winrm_ca_trust_path, or compare the fingerprint with the host's own and set wsu_winrm_certificate_fingerprint.")
 	}
-	var alert tls.AlertError
-	if errors.As(err, &alert) {
-		return reason.New(reason.AuthFailed, s.object(), "it broke off the TLS handshake: "+alert.Error(), "Check the client certificate, if one is used.")
+	var told *net.OpError // crypto/tls wraps the far end's alerts in it
+	if errors.As(err, &told) && told.Op == "remote error" {
+		return reason.New(reason.AuthFailed, s.object(), "it broke off the TLS handshake: "+told.Err.Error(), "Check the client certificate, if one is used.")
 	}
 	return reason.New(reason.HostUnreachable, s.object(), "there is no TLS at this port: "+err.Error(), "Check ansible_port and ansible_winrm_scheme: 5986 is https, 5985 is http.")
 }

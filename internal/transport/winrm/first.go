@@ -75,10 +75,13 @@ func (c *connection) put(ctx context.Context, path, program, line string, stdin 
 	return nil
 }
 
+// removal spares a folder that is not empty, which del would empty; what counts is whether the path is still there.
+const removal = `(if exist %[1]s rmdir %[1]s 2>nul) & (if not exist %[1]s\* del /f /q %[1]s 2>nul) & if exist %[1]s exit 5`
+
 // Remove deletes a file or an empty folder; that it is absent is no error.
 func (c *connection) Remove(ctx context.Context, path string) error {
 	said := &limited{left: maxSaid}
-	code, err := c.Run(ctx, transport.Command{Line: fmt.Sprintf(`if exist %[1]s\ (rmdir %[1]s) else if exist %[1]s del /f /q %[1]s & if exist %[1]s exit 5`, path), Stderr: said})
+	code, err := c.Run(ctx, transport.Command{Line: fmt.Sprintf(removal, path), Stderr: said})
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,8 @@ func (r *Run) prepare() error {
 
 func (r *Run) path(file string) string { return filepath.Join(r.folder, file) }
 
-// Follow starts the run, or finds the one of that name, passes on what it says, and gives its exit code. It may be cut off at any time.
+// Follow starts the run, or finds the one of that name, passes on what it says, and gives its exit code. It may be cut off at any time. What was
+// told is forgotten.
 func (r *Run) Follow(ctx context.Context, s Streams) (exitCode int, err error) {
 	if err := r.prepare(); err != nil {
 		return 0, err
@@ -200,8 +201,26 @@ func (r *Run) outcome(w io.Writer) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, err = w.Write(document)
-	return code, err
+	if _, err = w.Write(document); err != nil {
+		return code, err
+	}
+	r.forget()
+	return code, nil
+}
+
+// forget deletes what was told, once the run has let go of it. Should it have got lost on its way to whoever asked, the same run once more
+// finds everything done.
+func (r *Run) forget() {
+	const tries = 40
+	for range tries {
+		release, err := transaction.Lock(r.path(lockFile))
+		if err == nil {
+			release()
+			break
+		}
+		time.Sleep(every)
+	}
+	_ = os.RemoveAll(r.folder) // else the sweep does
 }
 
 // Inside is the run itself: what Follow has started. run runs the subcommand.

@@ -66,11 +66,7 @@ func TestARunGivesItsDocumentItsCodeAndWhatItSaid(t *testing.T) {
 	assert.Equal(t, `{"input":"{\"a\":1}"}`+"\n", out.String())
 	assert.Equal(t, "begun\n", said.String())
 
-	out.Reset()
-	code, err = r.Follow(t.Context(), Streams{strings.NewReader("other input"), &out, io.Discard})
-	require.NoError(t, err)
-	assert.Equal(t, 6, code)
-	assert.Contains(t, out.String(), `\"a\":1`, "the same name is the same run")
+	assert.NoDirExists(t, r.folder, "what was told is forgotten")
 }
 
 func TestWhoeverFollowedMayGoAndComeBack(t *testing.T) {

@@ -17,6 +17,8 @@ type program struct {
 	sha256    string
 	size      int64
 	installed bool
+	// moved is true once a temporary copy is gone from where it was brought.
+	moved bool
 }
 
 func thisProgram(options Options) (p program, err error) {
@@ -61,7 +63,7 @@ func (p *program) install() error {
 	if p.isTemporary() {
 		if err = securefile.Move(p.self, p.target); err == nil {
 			err = securefile.Protect(p.target)
-			_ = os.Remove(filepath.Dir(p.self)) // what else is in it is not ours
+			p.moved = os.Remove(filepath.Dir(p.self)) == nil // else whoever brought it sees to the folder
 		}
 	}
 	if err != nil {

@@ -128,7 +128,7 @@ func receiveMain(ctx context.Context, options Options, s store.Store, in io.Read
 		return errors.Join(received, err)
 	}
 	report.Changed = report.Changed || !p.installed
-	report.Installed = true
+	report.Installed, report.Moved = true, p.moved
 	return received
 }
 

@@ -407,6 +407,7 @@ func TestACopyThatWasBroughtForTheRunIsMovedIntoPlace(t *testing.T) {
 	report, err := Run(t.Context(), Options{Install: b.install, Stdin: bytes.NewReader(b.stream(b.files)), self: self})
 	require.NoError(t, err)
 	assert.True(t, report.Installed)
+	assert.True(t, report.Moved)
 	assert.FileExists(t, filepath.Join(b.install, "wmcb.exe"))
 	assert.NoDirExists(t, folder)
 }
