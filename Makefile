@@ -4,7 +4,7 @@ SANDBOX := .sandbox/bin/sandbox
 GO_SOURCES := $(shell git ls-files -co --exclude-standard '*.go' 'go.mod' 'go.sum')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo packages setup payload build lint fuzz bench-join clean test-collection test-plugins test-wmcb test-molecule test-mistakes test-interrupt test-all \
+.PHONY: release test-releases test-release bench-transfer help demo packages setup payload build lint fuzz bench-join clean test-collection test-plugins test-wmcb test-molecule test-mistakes test-interrupt test-all \
 	sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
 
 help: ## list the targets
@@ -98,6 +98,18 @@ test-interrupt: setup payload build sandbox-programs ## interrupt the join at ma
 
 fuzz: ## fuzz each parser of hostile input for FUZZTIME (10s)
 	scripts/fuzz.sh $(FUZZTIME)
+
+release: ## build the release that release.yml names into build/release/VERSION
+	@scripts/build-release.sh $(VERSION)
+
+test-releases: setup ## build releases of several versions, and broken ones, into build/releases
+	@scripts/build-test-releases.sh $(VERSIONS)
+
+test-release: setup ## build a release twice and look at it as a user does
+	tests/releases.sh
+
+bench-transfer: setup payload build sandbox-programs ## transfers beside sftp, scp, Ansible's winrm and winrmcp (root); CASE=ssh|random|winrm|delta|nothing|many
+	tests/bench-transfer.sh $(CASE)
 
 bench-join: setup payload build sandbox-programs ## what a join costs the control host, beside Ansible alone (root)
 	tests/bench-join.sh
