@@ -66,7 +66,9 @@ func (c *chaos) killed(p *place, random *rand.Rand, m measure, row *row) error {
 		return err
 	}
 	row.add(tally{outcome{attempts: first.attempts + second.attempts, Lanes: second.Lanes}, 1 + second.runs}, 0, 0, 0)
-	if brought := at - before - m.nothing; second.WireBytes > m.wire-brought*3/4+2*mostAgain {
+	// While the host has not noticed that the first one is gone, each attempt sends a chunk and is told to wait.
+	asked := int64(second.attempts) * (1<<20 + overhead)
+	if brought := at - before - m.nothing; second.WireBytes > m.wire-brought*3/4+2*mostAgain+asked {
 		return fmt.Errorf("the second run sent %d bytes of %d, and the first one had sent %d", second.WireBytes, m.wire, brought)
 	}
 	return p.host.whole(p.install, c.files)

@@ -34,6 +34,8 @@ type Options struct {
 
 	// self replaces the running program in tests.
 	self string
+	// heard is the standard input.
+	heard *heard
 }
 
 // Run receives.
@@ -81,7 +83,8 @@ func run(ctx context.Context, options Options, report *nodereport.Receive) error
 	if err := s.Make(); err != nil {
 		return err
 	}
-	in := binary(options.Stdin)
+	options.heard = &heard{Reader: options.Stdin}
+	in := binary(options.heard)
 	m, err := transfer.ReadManifest(in)
 	if err != nil {
 		return err
@@ -200,9 +203,13 @@ func receive(ctx context.Context, options Options, s store.Store, in io.Reader, 
 	chunks, free, ended := unpack(reader, done)
 	var written int64
 	options.Progress.Received(written)
-	for chunk := range chunks {
-		if ctx.Err() != nil {
-			return reason.Wrap(reason.Interrupted, "receive", ctx.Err(), "")
+	for {
+		chunk, more, err := next(ctx, chunks, options.heard)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
 		}
 		if err := r.take(chunk); err != nil {
 			return err

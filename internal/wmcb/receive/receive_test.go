@@ -257,6 +257,31 @@ func binary32(b []byte) uint32 {
 	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 }
 
+func TestAReceiverThatHearsNothingMoreMakesRoomForTheNext(t *testing.T) {
+	b := newBench(t, mixed(3*transfer.ChunkSize))
+	stream, self := b.stream(b.files), b.self()
+	synctest.Test(t, func(t *testing.T) { // it takes more than a minute, so the clock is not the real one
+		reader, writer := io.Pipe()
+		defer writer.Close()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := Run(t.Context(), Options{Install: b.install, Stdin: reader, self: self})
+			ended <- err
+		}()
+		for from := range 4 { // slow is not silent
+			_, err := writer.Write(stream[from*1000 : (from+1)*1000])
+			require.NoError(t, err)
+			time.Sleep(silence * 3 / 4)
+			require.Empty(t, ended)
+		}
+		err := <-ended
+		assert.True(t, reason.Is(err, reason.ConnectionLost), err)
+	})
+	_, err := b.receive(stream)
+	require.NoError(t, err)
+	b.requireAll()
+}
+
 func TestALaneOfAnotherTransferIsRefusedAndALaneAtWorkKeepsANewTransferAway(t *testing.T) {
 	b := newBench(t, mixed(100))
 	s := store.At(b.install)
