@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"wsu.windows/internal/ansible"
@@ -73,7 +74,7 @@ func (c *call) close(ctx context.Context) {
 
 // detached are the commands that go on when the connection is lost; the same line again gives their outcome.
 func (c *call) detached() bool {
-	return (c.args.Command == "apply" || c.args.Command == "remove") && !c.env.CheckMode
+	return slices.Contains([]string{"apply", "rollback", "remove"}, c.args.Command) && !c.env.CheckMode
 }
 
 // run runs a command. All commands may be repeated: where the connection is lost, what became of the first run is found out by another one.

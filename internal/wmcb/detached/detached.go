@@ -2,7 +2,7 @@
 // what was begun has to be finished and its outcome told. A run has a name, under which whoever comes back finds it.
 //
 // The run's folder holds what it says (log, its error output), and at its end its document and its exit code. The program itself holds a lock
-// there: a run without the lock and without an exit code has been killed.
+// there, and says that it has begun once it holds it: a run that has begun, has no exit code and does not hold the lock has been killed.
 package detached
 
 import (
@@ -27,11 +27,11 @@ import (
 )
 
 const (
-	logFile, documentFile, exitFile, lockFile = "log", "document", "exit", "lock"
-	folderPrefix                              = "wsu-run-"
+	logFile, documentFile, exitFile, lockFile, begunFile = "log", "document", "exit", "lock", "begun"
+	folderPrefix                                         = "wsu-run-"
 	// every is how often a run is looked at, startWithin how long one may take to begin.
 	every       = 50 * time.Millisecond
-	startWithin = 30 * time.Second
+	startWithin = time.Minute
 	// lifetime is how long an outcome that nobody fetched is kept.
 	lifetime = 24 * time.Hour
 	// maxInput bounds the run's input, in bytes.
@@ -155,9 +155,11 @@ func (r *Run) ended(begun time.Time) (bool, error) {
 	if _, err := os.Stat(r.path(exitFile)); err == nil {
 		return true, nil
 	}
-	_, err := os.Stat(r.path(lockFile))
-	if errors.Is(err, fs.ErrNotExist) && time.Since(begun) < startWithin {
-		return false, nil
+	if _, err := os.Stat(r.path(begunFile)); err != nil {
+		if time.Since(begun) < startWithin {
+			return false, nil // whoever took the lock now would take it from the run
+		}
+		return false, r.killed("it has not begun within " + startWithin.String())
 	}
 	release, err := transaction.Lock(r.path(lockFile))
 	if err != nil {
@@ -167,8 +169,11 @@ func (r *Run) ended(begun time.Time) (bool, error) {
 	if _, err := os.Stat(r.path(exitFile)); err == nil {
 		return true, nil
 	}
-	return false, reason.New(reason.Interrupted, "wmcb "+strings.Join(r.Args, " "), "it ended without an outcome: it was killed, or the machine was restarted",
-		"Run the playbook again; it goes on where it stopped.")
+	return false, r.killed("it ended without an outcome: it was killed, or the machine was restarted")
+}
+
+func (r *Run) killed(problem string) error {
+	return reason.New(reason.Interrupted, "wmcb "+strings.Join(r.Args, " "), problem, "Run the playbook again; it goes on where it stopped.")
 }
 
 // show passes on what the run has said since.
@@ -233,6 +238,9 @@ func (r *Run) Inside(in io.Reader, run func(Streams) int) error {
 		return err
 	}
 	defer release()
+	if err := os.WriteFile(r.path(begunFile), nil, 0o600); err != nil {
+		return err
+	}
 	log, err := os.OpenFile(r.path(logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -90,6 +90,20 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
+func TestWhoeverFollowsDoesNotTakeTheLockFromARunThatIsAboutToBegin(t *testing.T) {
+	r := newRun(t, "once")
+	require.NoError(t, os.MkdirAll(r.folder, 0o700))
+	require.NoError(t, os.WriteFile(r.path(lockFile), nil, 0o600)) // made, and not yet held
+	followed := make(chan error, 1)
+	go func() {
+		_, err := r.Follow(t.Context(), Streams{nil, io.Discard, io.Discard})
+		followed <- err
+	}()
+	time.Sleep(5 * every)
+	require.NoError(t, (&Run{ID: r.ID, folder: r.folder, program: r.program}).Inside(nil, func(Streams) int { return 0 }))
+	require.NoError(t, <-followed)
+}
+
 func TestARunThatWasKilledIsNotWaitedFor(t *testing.T) {
 	_, err := newRun(t, "die").Follow(t.Context(), Streams{nil, io.Discard, io.Discard})
 	assert.True(t, reason.Is(err, reason.Interrupted), "%v", err)
