@@ -11,8 +11,8 @@ import (
 // One SSH connection has at most 2 MiB on their way, and WinRM at most one message: beyond these round trips, one alone does not fill a
 // fast line. Where it does, further ones only cost logins.
 const (
-	twoLinesFrom        = 5 * time.Millisecond
-	fourLinesFrom       = 20 * time.Millisecond
+	twoLinesFrom        = 15 * time.Millisecond
+	fourLinesFrom       = 80 * time.Millisecond
 	fourLinesFromSerial = 3 * time.Millisecond
 )
 
