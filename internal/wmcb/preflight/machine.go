@@ -123,6 +123,18 @@ func program(commandLine string) string {
 	return path
 }
 
+// hasJournal reports whether a transaction of ours is open. It may be at work: a run outlives the session that started it.
+func hasJournal(install string) bool {
+	_, err := os.Stat(filepath.Join(install, state.JournalName))
+	return err == nil
+}
+
+// joinedSince reports whether a run that was at work has made the machine a node by now.
+func (e *examination) joinedSince() bool {
+	now, err := state.Load(e.Request.Paths.Install)
+	return err == nil && now != nil && now.Current != nil
+}
+
 // kubelet refuses a machine that somebody else has made a node. An unfinished transaction of ours is not somebody else.
 func (e *examination) kubelet() nodereport.Check {
 	const name = "kubelet"
@@ -134,14 +146,13 @@ func (e *examination) kubelet() nodereport.Check {
 	if err != nil {
 		return fail(name, reason.Internal, "service kubelet: "+err.Error(), "")
 	}
-	_, journal := os.Stat(filepath.Join(e.Request.Paths.Install, state.JournalName))
 	switch {
 	case e.joined():
 		return pass(name, fmt.Sprintf("this machine is node %s with release %s", e.report.Facts.Joined.NodeName, e.report.Facts.Joined.Release))
 	case config == nil:
 		return pass(name, "there is none")
-	case journal == nil:
-		return pass(name, "there is one of an unfinished run, which the next one settles")
+	case e.underWay || hasJournal(e.Request.Paths.Install) || e.joinedSince():
+		return pass(name, "there is one of a run that is not finished, or has just ended; the next one settles it")
 	}
 	unknown := reason.Of(foreign.Unknown(config))
 	return fail(name, unknown.Code, unknown.Object+": "+unknown.Problem, unknown.Remedy)

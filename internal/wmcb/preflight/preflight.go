@@ -65,6 +65,8 @@ type examination struct {
 	info   winsystem.Info
 	state  *state.State
 	report *nodereport.Preflight
+	// underWay: a transaction of ours was open when the examination began.
+	underWay bool
 }
 
 func run(ctx context.Context, options Options, report *nodereport.Preflight) error {
@@ -72,11 +74,12 @@ func run(ctx context.Context, options Options, report *nodereport.Preflight) err
 	if err != nil {
 		return reason.Wrap(reason.Internal, "this machine", err, "")
 	}
+	underWay := hasJournal(options.Request.Paths.Install) // before the state: what ends now writes that first
 	found, err := state.Load(options.Request.Paths.Install)
 	if err != nil {
 		return err
 	}
-	e := &examination{Options: options, info: info, state: found, report: report}
+	e := &examination{Options: options, info: info, state: found, report: report, underWay: underWay}
 	e.facts()
 	slow := e.startSlowChecks(ctx)
 	e.add(e.build())

@@ -206,6 +206,32 @@ func TestAnInterruptedJoinIsNotAForeignKubelet(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// finishing ends a join, which outlived its session, at the moment at which the kubelet's service is looked at.
+type finishing struct {
+	winservice.Services
+	finish func()
+}
+
+func (f finishing) Config(name string) (*winservice.Config, error) {
+	if name == "kubelet" {
+		f.finish()
+	}
+	return f.Services.Config(name)
+}
+
+func TestAJoinThatEndsMeanwhileIsNotAForeignKubelet(t *testing.T) {
+	m := good(t)
+	m.service(t, "kubelet", `C:\k\releases\0.1.0\kubelet.exe`)
+	require.NoError(t, os.MkdirAll(m.request.Paths.Install, 0o700))
+	raw, err := json.Marshal(state.State{Format: state.Format, Current: &state.Applied{Release: "0.1.0", NodeName: "win-1", Spec: []byte("{}")}})
+	require.NoError(t, err)
+	m.host.Services = finishing{m.services, func() {
+		assert.NoError(t, os.WriteFile(filepath.Join(m.request.Paths.Install, state.FileName), raw, 0o600))
+	}}
+	_, err = m.run(t)
+	require.NoError(t, err)
+}
+
 func TestTheProgramOfAServiceIsFoundInItsCommandLine(t *testing.T) {
 	for line, want := range map[string]string{
 		`"C:\Program Files\containerd\containerd.exe" --run-service`: `C:\Program Files\containerd\containerd.exe`,
