@@ -111,6 +111,9 @@ func (i *Incoming) Commit() error {
 	path := i.store.Path(i.content.SHA256)
 	ranges := i.store.Have(i.content)
 	if n := i.content.Chunks(); n > 0 && (len(ranges) != 1 || ranges[0] != [2]int{0, n}) {
+		if there, err := i.store.Has(i.content); err != nil || there { // another transfer has brought it, after the sender asked what was missing
+			return errors.Join(err, os.Remove(path+chunksSuffix), os.Remove(path+partialSuffix))
+		}
 		return reason.New(reason.TransferChecksum, "content "+i.content.SHA256, "the stream ended without the whole of it", "")
 	}
 	digest := hex.EncodeToString(i.sum.Sum(nil))

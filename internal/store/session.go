@@ -45,22 +45,25 @@ func (s Store) Admit(session string) error {
 	return s.written(os.WriteFile(s.sessionFile(), []byte(session), 0o600))
 }
 
-// Join lets a lane take part in the session, once its main receiver admits it.
+// Join lets a lane take part in the session, once its main receiver admits it. Only then does it keep others away: two transfers whose lanes wait
+// would refuse each other for ever.
 func (s Store) Join(session string, lane int) (leave func(), err error) {
-	leave, err = s.hold(fmt.Sprintf("%s%s-%d", lanePrefix, session, lane))
-	if err != nil {
-		return nil, err
-	}
-	for deadline := time.Now().Add(joinWithin); ; time.Sleep(again) {
-		current, err := os.ReadFile(s.sessionFile())
-		if err == nil && string(current) == session {
-			return leave, nil
-		}
+	for deadline := time.Now().Add(joinWithin); !s.admits(session); time.Sleep(again) {
 		if time.Now().After(deadline) {
-			leave()
 			return nil, s.busy()
 		}
 	}
+	leave, err = s.hold(fmt.Sprintf("%s%s-%d", lanePrefix, session, lane))
+	if err == nil && !s.admits(session) { // its main receiver has ended, and another one may not have seen the lane
+		leave()
+		return nil, s.busy()
+	}
+	return leave, err
+}
+
+func (s Store) admits(session string) bool {
+	current, err := os.ReadFile(s.sessionFile())
+	return err == nil && string(current) == session
 }
 
 // LanesEnded waits until no lane of the session holds a content open any more.

@@ -325,7 +325,28 @@ func TestNoMoreIsUnderWayThanACutMayCost(t *testing.T) {
 			synctest.Wait()
 			assert.LessOrEqual(t, frames(), before+3)
 		}
+		w.Arrived(1, int64(streams[1].Len()/frame*frame))
 		lanes.Wait()
+	})
+}
+
+func TestTheMainStreamEndsWhenTheOtherLanesChunksAreThere(t *testing.T) {
+	f := file(t, program(2*ChunkSize))
+	synctest.Test(t, func(t *testing.T) {
+		w, err := NewWork([]File{f}, "ABCDEFGHIJKLMNOPQRSTUVWXY2")
+		require.NoError(t, err)
+		defer w.Close()
+		w.MaxUnderWay = 4 << 20
+		w.AddLane()
+		w.Arrived(0, 0)
+		var beside, main bytes.Buffer
+		require.NoError(t, w.Send(t.Context(), &beside, 1))
+		ended := make(chan error, 1)
+		go func() { ended <- w.Send(t.Context(), &main, 0) }()
+		synctest.Wait()
+		require.Empty(t, ended)
+		w.Arrived(1, int64(beside.Len()))
+		require.NoError(t, <-ended)
 	})
 }
 

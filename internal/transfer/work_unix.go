@@ -264,6 +264,7 @@ func (w *Work) others(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		w.lanes.Wait()
+		w.allArrived(ctx)
 		close(ended)
 	}()
 	select {
@@ -274,6 +275,18 @@ func (w *Work) others(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.failure
+}
+
+// allArrived waits until the far end has written down what the other lanes have sent, where it says so: a lane may be slower than the main
+// stream, whose end says that everything is there.
+func (w *Work) allArrived(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for lane := 1; lane < MaxLanes; lane++ {
+		for w.MaxUnderWay > 0 && w.arrived[lane] < w.sent[lane] && w.failure == nil && ctx.Err() == nil {
+			w.room.Wait()
+		}
+	}
 }
 
 // next takes the next chunk, when it fits. What was written before is on its way while it waits.

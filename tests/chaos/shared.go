@@ -109,19 +109,19 @@ func (c *chaos) together(one, other way) error {
 		if err != nil {
 			return err
 		}
-		attempts := 0
+		attempts, said := 0, ""
 		for _, r := range []*run{first, second} {
 			o, err := r.end()
 			if err != nil {
 				return err
 			}
-			attempts += o.attempts
+			attempts, said = attempts+o.attempts, said+"---\n"+o.said
 			if o.Failed && o.Reason != string(reason.TransferBusy) {
 				row.fail("%s apart: %v", later, o.error())
 			}
 		}
 		if err := a.host.whole(install, c.files); err != nil {
-			row.fail("%s apart: %v", later, err)
+			row.fail("%s apart: %v\n%s", later, err, said)
 		}
 		row.add(tally{outcome{attempts: attempts}, 2}, 0, 0, 0)
 	}

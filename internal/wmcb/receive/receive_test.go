@@ -257,6 +257,48 @@ func binary32(b []byte) uint32 {
 	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 }
 
+func TestTheRestOfAContentThatAnotherTransferHasFinishedIsNotMissed(t *testing.T) {
+	b := newBench(t, mixed(3*transfer.ChunkSize))
+	_, err := b.receive(b.stream(b.files))
+	require.NoError(t, err)
+	rest := b.files[0]
+	rest.Only = []int{2} // the others were there, of that other transfer, when the plan was asked for
+	report, err := b.receive(b.stream([]transfer.File{rest}))
+	require.NoError(t, err)
+	assert.Equal(t, []string{rest.SHA256}, report.Received)
+	b.requireAll()
+	left, err := filepath.Glob(filepath.Join(b.install, "store", "[0-9a-f]*.*"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestLanesThatWaitKeepNobodyAway(t *testing.T) {
+	b := newBench(t, mixed(100))
+	s := store.At(b.install)
+	require.NoError(t, s.Make())
+	const mine, other = "ABCDEFGHIJKLMNOPQRSTUVWXY2", "ABCDEFGHIJKLMNOPQRSTUVWXY3"
+	synctest.Test(t, func(t *testing.T) {
+		refused := make(chan error, 1)
+		go func() {
+			_, err := s.Join(other, 1)
+			refused <- err
+		}()
+		synctest.Wait()
+		unlock, err := s.Lock(mine)
+		require.NoError(t, err)
+		require.NoError(t, s.Admit(mine))
+		leave, err := s.Join(mine, 1)
+		require.NoError(t, err)
+		assert.True(t, reason.Is(<-refused, reason.TransferBusy))
+		leave()
+		require.NoError(t, s.LanesEnded(mine))
+		unlock()
+	})
+	left, err := filepath.Glob(filepath.Join(b.install, "store", ".lane-*"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
 func TestAReceiverThatHearsNothingMoreMakesRoomForTheNext(t *testing.T) {
 	b := newBench(t, mixed(3*transfer.ChunkSize))
 	stream, self := b.stream(b.files), b.self()
