@@ -24,6 +24,8 @@ const (
 	// attempts bounds how often a lost connection is made again, pause is the time before.
 	attempts = 4
 	pause    = 2 * time.Second
+	// busyWithin is how long another run on the host is waited for: the longest apply proves its kubelet, undoes, and proves the old one.
+	busyWithin = 4 * time.Minute
 	// maxArchive bounds a support archive, in bytes.
 	maxArchive = 512 << 20
 )
@@ -82,15 +84,13 @@ func (c *call) run(ctx context.Context, line []string, document any) error {
 	if c.detached() {
 		line = append([]string{"run", "--id", rand.Text()}, line...)
 	}
-	lost := false
-	for attempt := 1; ; attempt++ {
+	var tried trials
+	for {
 		err := c.once(ctx, line, document)
-		again := remotewmcb.IsLost(err) && attempt < attempts || lost && reason.Is(err, reason.NodeBusy) || lost && reason.Is(err, reason.HostUnreachable) && attempt < attempts
-		if err == nil || !again || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || !tried.again(err) {
 			return err
 		}
-		lost = true
-		c.env.Progress.Say(c.args.Command, "the connection was lost; asking again")
+		c.env.Progress.Say(c.args.Command, "asking again: "+reason.Of(err).Problem)
 		if c.remote != nil && !c.remote.Installed() {
 			c.left = append(c.left, c.remote)
 			c.remote = nil
@@ -102,6 +102,32 @@ func (c *call) run(ctx context.Context, line []string, document any) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// trials are the attempts at one command.
+type trials struct {
+	count     int
+	lost      bool
+	busySince time.Time
+}
+
+// again reports whether another attempt is worth it after this error.
+func (t *trials) again(err error) bool {
+	t.count++
+	switch {
+	case remotewmcb.IsLost(err):
+		t.lost = true
+		return t.count < attempts
+	case reason.Is(err, reason.HostUnreachable):
+		return t.lost && t.count < attempts
+	case reason.Is(err, reason.NodeBusy):
+		t.count-- // what an earlier run has begun outlives it, and is waited for
+		if t.busySince.IsZero() {
+			t.busySince = time.Now()
+		}
+		return time.Since(t.busySince) < busyWithin
+	}
+	return false
 }
 
 func (c *call) once(ctx context.Context, line []string, document any) error {
