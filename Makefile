@@ -4,7 +4,7 @@ SANDBOX := .sandbox/bin/sandbox
 GO_SOURCES := $(shell git ls-files -co --exclude-standard '*.go' 'go.mod' 'go.sum')
 
 .DEFAULT_GOAL := help
-.PHONY: release test-releases test-release bench-transfer help demo packages setup payload build lint fuzz bench-join clean test-collection test-plugins test-wmcb test-molecule test-mistakes test-interrupt test-all \
+.PHONY: test-chaos test-crash release test-releases test-release bench-transfer help demo packages setup payload build lint fuzz bench-join clean test-collection test-plugins test-wmcb test-molecule test-mistakes test-interrupt test-all \
 	sandbox-programs sandbox sandbox-down sandbox-status sandbox-reboot test test-quick test-sandbox vet shellcheck generate
 
 help: ## list the targets
@@ -96,6 +96,12 @@ test-mistakes: setup payload build sandbox-programs ## the mistakes that users m
 test-interrupt: setup payload build sandbox-programs ## interrupt the join at many moments (root); MOMENTS="INT:3 KILL:5"
 	tests/interrupt.sh $(MOMENTS)
 
+test-chaos: setup payload build sandbox-programs ## cut, silence and damage transfers on both transports (root); CUTS=20
+	tests/chaos.sh $(or $(CUTS),20)
+
+test-crash: sandbox-programs payload ## kill wmcb.exe at every boundary of five commands, and 50 times at random (root, most of an hour)
+	WSU_TEST_CRASH=long tests/wmcb.sh -test.v -test.run Killed
+
 fuzz: ## fuzz each parser of hostile input for FUZZTIME (10s)
 	scripts/fuzz.sh $(FUZZTIME)
 
@@ -130,6 +136,9 @@ test-all: test ## every test, and the longer matrices
 	tests/mistakes.sh .venv-2.16
 	tests/molecule.sh .venv-2.16 winrm
 	$(MAKE) test-interrupt
+	$(MAKE) test-chaos CUTS=200
+	$(MAKE) test-release
+	$(MAKE) test-crash
 	$(MAKE) fuzz FUZZTIME=60s
 
 clean: sandbox-down ## delete what was built; Go's caches stay
