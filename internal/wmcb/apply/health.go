@@ -175,10 +175,13 @@ func (w *healthWatch) look(ctx context.Context) (bool, error) {
 		return false, w.count("it ended and was started again")
 	}
 	w.pid = status.PID
-	if w.last = probe(ctx, w.health); w.last != nil {
-		w.since = time.Time{}
+	if problem := probe(ctx, w.health); problem != nil {
+		if ctx.Err() == nil || w.since.IsZero() { // else our time is over in the middle of the question, which says nothing of a healthy kubelet
+			w.last, w.since = problem, time.Time{}
+		}
 		return false, nil //nolint:nilerr // w.last keeps it for the time limit's message
 	}
+	w.last = nil
 	if w.since.IsZero() {
 		w.since = time.Now()
 	}
@@ -191,9 +194,12 @@ func (w *healthWatch) look(ctx context.Context) (bool, error) {
 // isHeard asks whether the API server has heard of this very process. A heartbeat's time has whole seconds: where another kubelet ran
 // before, one of the second in which this one was started may still be that one's.
 func (w *healthWatch) isHeard(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	asking, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	at, err := w.host.Heard(ctx, w.layout.kubeconfig, w.spec.Node.Name)
+	at, err := w.host.Heard(asking, w.layout.kubeconfig, w.spec.Node.Name)
+	if err != nil && ctx.Err() != nil && w.unheard != nil {
+		return false // our time is over: the answer before counts
+	}
 	from := w.started
 	if w.before == nil || w.before.Current == nil {
 		from = from.Truncate(time.Second).Add(-1)
