@@ -345,6 +345,9 @@ func askToStop(ctx context.Context, name string) error {
 	go func() {
 		done <- with(name, func(service *mgr.Service) error {
 			_, err := service.Control(svc.Stop)
+			if errors.Is(err, windows.ERROR_BROKEN_PIPE) {
+				return nil // its process ended before the SCM had its answer: that it stops is what was asked for, and is looked at next
+			}
 			return err
 		})
 	}()
