@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -277,5 +276,3 @@ func (b *bench) many() error {
 	}
 	return nil
 }
-
-func windowsPath(parts ...string) string { return strings.Join(parts, `\`) }

@@ -32,10 +32,10 @@ func main() {
 
 type bench struct {
 	sandbox, payload, previous, versions, module, python, decoder string
-	runs                                            int
-	work                                            string
-	hosts                                           map[string]host
-	results                                         []result
+	runs                                                          int
+	work                                                          string
+	hosts                                                         map[string]host
+	results                                                       []result
 }
 
 // result is one line of the table. Ratio is the peer's time through ours, Want the least that it should be.

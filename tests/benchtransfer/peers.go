@@ -52,7 +52,7 @@ func (b *bench) ansibleWay(h host, scheme string, files []file) (time.Duration, 
 	}
 	paths := map[string]string{}
 	for _, f := range files {
-		paths[f.Path] = windowsPath("C:", "bench", f.Name)
+		paths[f.Path] = `C:\bench\` + f.Name
 	}
 	return b.peer(h, scheme, "ansible", paths)
 }
@@ -63,7 +63,7 @@ func (b *bench) winrmcpWay(h host, scheme string, total int64) (time.Duration, e
 		return 0, err
 	}
 	const small = 256 << 10
-	took, err := b.peer(h, scheme, "winrmcp", map[string]string{fmt.Sprintf("%d", small): windowsPath("C:", "bench", "small.b64")})
+	took, err := b.peer(h, scheme, "winrmcp", map[string]string{fmt.Sprintf("%d", small): `C:\bench\small.b64`})
 	return time.Duration(float64(took) * float64(total) / small), err
 }
 
